@@ -1,5 +1,7 @@
 import type { Dispatcher } from 'undici';
 
+type ReadResult = Awaited<ReturnType<ReadableStreamDefaultReader<Uint8Array>['read']>>;
+
 /**
  * The body of a response as a stream with fewer, larger chunks than the network delivers. A model sends every word as a
  * chunk of its own, and handling several words together costs a fraction of handling each.
@@ -10,10 +12,14 @@ import type { Dispatcher } from 'undici';
  * at once, gathering starts with the first chunk, because their chunks have to wait for each other anyway.
  */
 export class AnswerBody {
-  readonly stream: ReadableStream<Uint8Array>;
   private readonly request: Dispatcher.DispatchController;
-  private target: ReadableStreamDefaultController<Uint8Array> | undefined;
+  private readonly onCancel: () => void;
+  /** Read from the socket and not handed on yet. */
   private chunks: Uint8Array[] = [];
+  /** Handed on and not read yet. */
+  private readonly unread: Uint8Array[] = [];
+  private waiting: PromiseWithResolvers<ReadResult> | undefined;
+  private failure: { error: unknown } | undefined;
   private readonly begunAt = performance.now();
   private sentAt = Number.NEGATIVE_INFINITY;
   private isGathering = false;
@@ -22,24 +28,43 @@ export class AnswerBody {
 
   constructor(request: Dispatcher.DispatchController, onCancel: () => void) {
     this.request = request;
+    this.onCancel = onCancel;
     answersOpen += 1;
-    this.stream = new ReadableStream<Uint8Array>(
-      {
-        start: (target) => {
-          this.target = target;
-        },
-        pull: () => {
-          this.isFull = false;
-          if (!this.isGathering) request.resume();
-        },
-        cancel: () => {
-          this.finish();
-          onCancel();
-          request.abort(new Error('The response was no longer wanted'));
-        },
-      },
-      { highWaterMark: 4 },
-    );
+  }
+
+  /** A body has one reader: itself. */
+  getReader(): this {
+    return this;
+  }
+
+  /** Like `read` of a stream's reader, for one call at a time. */
+  read(): Promise<ReadResult> {
+    const value = this.unread.shift();
+    this.isFull = false;
+    if (!this.isGathering && !this.isOver) this.request.resume();
+    if (value !== undefined) return Promise.resolve({ done: false, value });
+    if (this.failure !== undefined) return Promise.reject(this.failure.error);
+    if (this.isOver) return Promise.resolve({ done: true, value: undefined });
+    this.waiting = Promise.withResolvers();
+    return this.waiting.promise;
+  }
+
+  /** Closes the connection, unless the body has ended. */
+  async cancel(): Promise<void> {
+    this.unread.length = 0;
+    if (this.isOver) return;
+    this.finish();
+    this.onCancel();
+    this.request.abort(new Error('The response was no longer wanted'));
+  }
+
+  toStream(): ReadableStream<Uint8Array> {
+    const pull = async (target: ReadableStreamDefaultController<Uint8Array>) => {
+      const { done, value } = await this.read();
+      if (done) target.close();
+      else target.enqueue(value);
+    };
+    return new ReadableStream({ pull, cancel: () => this.cancel() }, { highWaterMark: 0 });
   }
 
   add(chunk: Uint8Array): void {
@@ -50,14 +75,15 @@ export class AnswerBody {
 
   end(): void {
     this.flush();
-    if (!this.isOver) this.target?.close();
     this.finish();
   }
 
   fail(error: unknown): void {
+    if (this.isOver) return;
     this.flush();
+    this.failure = { error };
+    this.waiting?.reject(error);
     this.finish();
-    this.target?.error(error);
   }
 
   /** Reads the socket again, unless the consumer of the stream is behind. */
@@ -69,7 +95,7 @@ export class AnswerBody {
   sendGathered(): void {
     this.isGathering = this.chunks.length > 0;
     if (this.isGathering) this.send();
-    // A consumer that caught up while we gathered did not resume the socket (see `pull`): do it here.
+    // A consumer that caught up while we gathered did not resume the socket (see `read`): do it here.
     else this.readGathered();
   }
 
@@ -91,17 +117,18 @@ export class AnswerBody {
   private finish(): void {
     if (!this.isOver) answersOpen -= 1;
     this.isOver = true;
+    this.waiting?.resolve({ done: true, value: undefined });
   }
 
   private flush(): number {
-    const { chunks } = this;
-    const [first] = chunks;
-    if (first === undefined || this.isOver || this.target === undefined) return 0;
-    // Emptied before `enqueue`, which may call `pull` and so, through the resumed socket, `add`.
+    const [first] = this.chunks;
+    if (first === undefined || this.isOver) return 0;
+    const whole = this.chunks.length === 1 ? first : Buffer.concat(this.chunks);
     this.chunks = [];
-    const whole = chunks.length === 1 ? first : Buffer.concat(chunks);
-    this.target.enqueue(whole);
-    if ((this.target.desiredSize ?? 1) <= 0) {
+    if (this.waiting === undefined) this.unread.push(whole);
+    else this.waiting.resolve({ done: false, value: whole });
+    this.waiting = undefined;
+    if (this.unread.length === maxUnread) {
       this.isFull = true;
       this.request.pause();
     }
@@ -141,6 +168,8 @@ function gather(answers: AnswerBody[], milliseconds: number): void {
 const maxFirstGatherMs = 16;
 const several = 4;
 const maxGatherMs = 50;
+/** Chunks that wait for their reader before the socket rests. */
+const maxUnread = 4;
 /** Responses in one round: more would block the event loop for longer than a few milliseconds. */
 const maxTogether = 32;
 /** A chunk this large belongs to a download, not to the words of a model: it is not delayed. */

@@ -1,9 +1,8 @@
 import type { Config } from '../config.ts';
-import { checkDestination, createGuardedFetch, type DestinationPolicy, type GuardedFetch } from './guard.ts';
+import { checkDestination, createGuard, type DestinationPolicy, type Guard } from './guard.ts';
 
 /** One kind of outgoing request, with its own rules and its own connections. */
-export interface Destination {
-  fetch: GuardedFetch;
+export interface Destination extends Guard {
   /** Throws `invalid` with the reason when a URL would be refused. */
   check(url: string): Promise<void>;
 }
@@ -32,5 +31,5 @@ export function createDestinations(config: Settings): Destinations {
 }
 
 function destination(policy: DestinationPolicy): Destination {
-  return { fetch: createGuardedFetch(policy), check: (url) => checkDestination(url, policy) };
+  return { ...createGuard(policy), check: (url) => checkDestination(url, policy) };
 }

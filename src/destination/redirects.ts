@@ -1,21 +1,23 @@
+import type { Answer } from './exchange.ts';
+
 /** Follows redirects as fetch would, but through `send`, so that each hop is checked like the first. */
 export async function followRedirects(
   url: URL,
   init: RequestInit,
   limit: number,
-  send: (url: URL, init: RequestInit) => Promise<Response>,
-): Promise<Response> {
+  send: (url: URL, init: RequestInit) => Promise<Answer>,
+): Promise<Answer> {
   let current = url;
   let options = init;
   for (let hop = 0; ; hop += 1) {
-    const response = await send(current, options);
-    const location = redirectStatuses.has(response.status) ? response.headers.get('location') : null;
-    if (location === null || limit === 0) return response;
-    await response.body?.cancel();
+    const answer = await send(current, options);
+    const location = redirectStatuses.has(answer.status) ? answer.headers.get('location') : null;
+    if (location === null || limit === 0) return answer;
+    await answer.body?.cancel();
     if (hop === limit) throw new TypeError(`The destination redirected more than ${limit} times`);
     const next = URL.parse(location, current.href);
     if (next === null) throw new TypeError('The destination redirected to something that is not a URL');
-    options = optionsOfNextHop(options, response.status, next.origin === current.origin);
+    options = optionsOfNextHop(options, answer.status, next.origin === current.origin);
     current = next;
   }
 }

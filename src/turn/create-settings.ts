@@ -46,6 +46,7 @@ export function createSettings({ config, database, directory, destinations, mcp,
       apiKey,
       operatorsModelKey: operatorsModelKey(config, modelConfig.provider),
       fetch: destinations.upstreams.fetch,
+      ask: destinations.upstreams.ask,
     });
     models.set(modelConfig, { apiKey, model });
     return { model, isOnOwnKey };

@@ -6,21 +6,27 @@ import { countTokens, promptTokens } from './estimate-tokens.ts';
 import { createEventSplitter } from './event-data.ts';
 import { brokenOf, type Called, failureOf, maxStreamBytes, readFailure, tooLong } from './model-failure.ts';
 import { readSettings } from './read-settings.ts';
-import { releaseReader } from './release-reader.ts';
+import { type BodyReader, releaseReader } from './release-reader.ts';
 
 const maxErrorBytes = 64 * 1024;
 const maxBodyBytes = 8 * 1024 * 1024;
 /** If an answer in one piece takes longer, later ones are streamed: proxies cut silent connections, and interrupted turns keep text. */
 const longSilenceMs = 10_000;
 
+/** As much of `fetch` as this wire uses. */
+export type Ask = (
+  url: string,
+  init: { method: 'POST'; headers: Record<string, string>; body: string; signal: AbortSignal; redirect: 'manual' },
+) => Promise<{ status: number; headers: Pick<Headers, 'get'>; body: { getReader(): BodyReader } | null }>;
+
 interface ChatSettings {
   baseUrl: string;
   apiKey: string | undefined;
-  fetch: typeof globalThis.fetch;
+  ask: Ask;
 }
 
 /** A model of any server that speaks `/chat/completions`. */
-export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSettings): Model {
+export function createChatModel(name: string, { baseUrl, apiKey, ask }: ChatSettings): Model {
   const called: Called = { provider: metadataKey, apiKey };
   const url = `${baseUrl.replace(/\/+$/, '')}/chat/completions`;
   const headers: Record<string, string> = { 'content-type': 'application/json' };
@@ -40,11 +46,12 @@ export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSe
     const accept = whole ? 'application/json' : 'text/event-stream';
     const askedAt = performance.now();
     let isComplete = false;
-    let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+    let reader: BodyReader | undefined;
     try {
-      const response = await fetch(url, { method: 'POST', headers: { ...headers, accept }, body, signal, redirect: 'manual' });
+      const response = await ask(url, { method: 'POST', headers: { ...headers, accept }, body, signal, redirect: 'manual' });
       reader = response.body?.getReader();
-      if (!response.ok) throw failureOf(called, readFailure(await readText(reader, maxErrorBytes), response.status, response.headers));
+      if (response.status < 200 || response.status > 299)
+        throw failureOf(called, readFailure(await readText(reader, maxErrorBytes), response.status, response.headers));
       const answer = createChatAnswer(called, (characters) => ({ input: promptTokens(call), output: countTokens(characters) }));
       // Some servers never stream and some always do, whatever was requested.
       const type = response.headers.get('content-type')?.toLowerCase() ?? '';
@@ -84,7 +91,7 @@ export function createChatModel(name: string, { baseUrl, apiKey, fetch }: ChatSe
   return { provider: metadataKey, name, contextLimit: contextLimitOf(name), answersWhole, stream };
 }
 
-async function readText(reader: ReadableStreamDefaultReader<Uint8Array> | undefined, maxBytes: number): Promise<string> {
+async function readText(reader: BodyReader | undefined, maxBytes: number): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   while (reader !== undefined && bytes < maxBytes) {

@@ -1,6 +1,6 @@
 import type { ModelConfig } from '../../release-config.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart } from '../model.ts';
-import { createChatModel } from './chat-wire.ts';
+import { type Ask, createChatModel } from './chat-wire.ts';
 import { contextLimitOf } from './context-limits.ts';
 import { createOfflineModel } from './offline.ts';
 import { createSdkModel } from './sdk-model.ts';
@@ -13,10 +13,12 @@ export interface ModelOptions {
   operatorsModelKey?: string | undefined;
   /** Every request of a model goes through this; the server passes the guarded one. */
   fetch: typeof globalThis.fetch;
+  /** The same for less CPU, if there is such: for the wire that we read ourselves. */
+  ask?: Ask;
 }
 
 /** Loads and connects nothing before the first call. */
-export function createModel(config: ModelConfig, { apiKey, operatorsModelKey, fetch }: ModelOptions): Model {
+export function createModel(config: ModelConfig, { apiKey, operatorsModelKey, fetch, ask = fetch }: ModelOptions): Model {
   const { provider, name } = config;
   switch (provider) {
     case 'offline':
@@ -24,7 +26,7 @@ export function createModel(config: ModelConfig, { apiKey, operatorsModelKey, fe
     case 'openai-compatible':
       if (config.base_url === null)
         return createFailingModel(config, 'invalid_model_request', `${provider} needs a base_url in the release`);
-      return createChatModel(name, { baseUrl: config.base_url, apiKey, fetch });
+      return createChatModel(name, { baseUrl: config.base_url, apiKey, ask });
     case 'anthropic':
     case 'openai':
     case 'google': {

@@ -59,7 +59,7 @@ export function tooLong(called: Called): ModelError {
 }
 
 /** Reads the failure from an error body in any of the usual formats. */
-export function readFailure(body: unknown, status?: number, headers?: Headers): ProviderFailure {
+export function readFailure(body: unknown, status?: number, headers?: Pick<Headers, 'get'>): ProviderFailure {
   const parsed = typeof body === 'string' ? parseJson(body) : body;
   // Google wraps the error of a stream in an array.
   const root = Array.isArray(parsed) ? parsed[0] : parsed;
@@ -128,7 +128,7 @@ function statusIn(error: unknown): number | undefined {
   return Number.isInteger(status) && status >= 400 && status < 600 ? status : undefined;
 }
 
-function retryAfter(headers: Headers | undefined): number | undefined {
+function retryAfter(headers: Pick<Headers, 'get'> | undefined): number | undefined {
   const milliseconds = Number(headers?.get('retry-after-ms') ?? Number.NaN);
   if (milliseconds >= 0) return Math.ceil(milliseconds / 1000);
   const value = headers?.get('retry-after');

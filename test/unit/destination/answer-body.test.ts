@@ -9,7 +9,7 @@ test('an answer goes on whose reader catches up just as what was gathered is bei
   mock.timers.enable({ apis: ['setTimeout'] });
   const request = connection();
   const body = new AnswerBody(request, () => {});
-  const reader = body.stream.getReader();
+  const reader = body.getReader();
   for (let piece = 0; piece < 4; piece += 1) {
     body.add(Buffer.from('word '));
     await Promise.resolve();
@@ -32,7 +32,7 @@ test('the first piece is handed on at once, and what follows it is gathered from
   const begin = () => {
     const request = connection();
     const body = new AnswerBody(request, () => {});
-    return { request, body, reader: body.stream.getReader() };
+    return { request, body, reader: body.getReader() };
   };
   const answers = [begin()];
   const [alone] = answers;
@@ -53,7 +53,7 @@ test('the first piece is handed on at once, and what follows it is gathered from
 test('what was gathered before a connection broke is handed on before the failure', async ({ mock }) => {
   mock.timers.enable({ apis: ['setTimeout'] });
   const body = new AnswerBody(connection(), () => {});
-  const reader = body.stream.getReader();
+  const reader = body.getReader();
   const read = async () => Buffer.from((await reader.read()).value ?? []).toString();
   for (const word of ['one ', 'two ']) {
     body.add(Buffer.from(word));

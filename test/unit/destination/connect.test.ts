@@ -6,7 +6,7 @@ import { createServer } from 'node:https';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import { checkDestination, createGuardedFetch } from '../../../src/destination/guard.ts';
+import { checkDestination, createGuard } from '../../../src/destination/guard.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
 import { type LocalServer, serveLocally } from '../../support/local-server.ts';
@@ -21,7 +21,7 @@ test('DNS that answers a public address at the check and a private one at the co
   const policy = { allowPrivate: false, resolve: async () => answers.shift() ?? [] };
   const url = `https://rebind.example:${target.port}/`;
   await checkDestination(url, policy);
-  await assert.rejects(createGuardedFetch(policy)(url), (error) => error instanceof ServiceError && /loopback/.test(error.message));
+  await assert.rejects(createGuard(policy).fetch(url), (error) => error instanceof ServiceError && /loopback/.test(error.message));
   assert.equal(answers.length, 0);
   assert.equal(target.connections(), 0);
 });
@@ -33,7 +33,7 @@ test('the socket goes to the address that was checked: a connect resolves once',
     resolved += 1;
     return [{ address: '127.0.0.1', family: 4 }];
   };
-  const response = await createGuardedFetch({ allowPrivate: true, resolve })(`http://pinned.example:${target.port}/`);
+  const response = await createGuard({ allowPrivate: true, resolve }).fetch(`http://pinned.example:${target.port}/`);
   assert.equal(await response.text(), `pinned.example:${target.port}`);
   assert.equal(resolved, 1);
 });
@@ -53,7 +53,7 @@ test('TLS verifies the name, not the address that the socket is pinned to', asyn
   await once(server, 'listening');
   const address = server.address();
   assert(typeof address === 'object' && address !== null);
-  const guarded = createGuardedFetch({ allowPrivate: true, resolve: async () => [{ address: '127.0.0.1', family: 4 }] });
+  const guarded = createGuard({ allowPrivate: true, resolve: async () => [{ address: '127.0.0.1', family: 4 }] }).fetch;
   const response = await guarded(`https://pinned.example:${address.port}/`);
   assert.equal(await response.text(), 'private');
   assert.deepEqual(names, ['pinned.example']);
@@ -70,7 +70,7 @@ test('a kept-alive connection is used again; a new one is checked again', async 
     resolved.push(address);
     return [{ address, family: 4 }];
   };
-  const guarded = createGuardedFetch({ allowPrivate: true, resolve });
+  const guarded = createGuard({ allowPrivate: true, resolve }).fetch;
   const url = `http://pooled.example:${target.port}/`;
   assert.equal(await (await guarded(url)).text(), 'ok');
   await setImmediate();
@@ -87,7 +87,7 @@ test('a kept-alive connection is used again; a new one is checked again', async 
 });
 
 test('a name that has no address, or that nobody can resolve, fails at once and says why', async () => {
-  const call = (resolve: () => Promise<never[]>) => createGuardedFetch({ allowPrivate: true, resolve })('http://nowhere.example/');
+  const call = (resolve: () => Promise<never[]>) => createGuard({ allowPrivate: true, resolve }).fetch('http://nowhere.example/');
   await assert.rejects(
     call(async () => []),
     /nowhere\.example has no address/,
@@ -101,8 +101,8 @@ test('a name that has no address, or that nobody can resolve, fails at once and 
 
 test('two policies never share a connection', async () => {
   const target = await serve((_request, response) => response.end('ok'));
-  const lenient = createGuardedFetch({ allowPrivate: true });
-  const strict = createGuardedFetch({ allowPrivate: false });
+  const lenient = createGuard({ allowPrivate: true }).fetch;
+  const strict = createGuard({ allowPrivate: false }).fetch;
   assert.equal(await (await lenient(`${target.origin}/`)).text(), 'ok');
   await assert.rejects(strict(`${target.origin}/`), ServiceError);
   await assert.rejects(strict(`https://127.0.0.1:${target.port}/`), ServiceError);
@@ -111,7 +111,7 @@ test('two policies never share a connection', async () => {
 test('an exempt origin passes; another port of the same host does not', async () => {
   const target = await serve((_request, response) => response.end('peer'));
   const other = await serve((_request, response) => response.end('other'));
-  const guarded = createGuardedFetch({ allowPrivate: false, exemptOrigins: [`${target.origin}/some/path`] });
+  const guarded = createGuard({ allowPrivate: false, exemptOrigins: [`${target.origin}/some/path`] }).fetch;
   assert.equal(await (await guarded(`${target.origin}/v1/gateway/deliveries`)).text(), 'peer');
   await assert.rejects(guarded(other.origin), ServiceError);
   assert.equal(other.connections(), 0);

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { Pool } from 'undici';
-import { createGuardedFetch } from '../../../src/destination/guard.ts';
+import { createGuard } from '../../../src/destination/guard.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
 import { type LocalServer, serveLocally } from '../../support/local-server.ts';
 import { until } from '../../support/until.ts';
@@ -27,7 +27,7 @@ test('an exchange sends and reads what fetch would: body, headers, status, compr
     response.writeHead(418, { 'x-method': request.method, 'x-type': request.headers['content-type'], 'set-cookie': ['a=1', 'b=2'] });
     request.pipe(response);
   });
-  const guarded = createGuardedFetch({ allowPrivate: true });
+  const guarded = createGuard({ allowPrivate: true }).fetch;
   const teapot = await guarded(new URL('/', target.origin), { method: 'put', body: new URLSearchParams({ a: 'ü' }) });
   assert.equal(teapot.status, 418);
   assert.equal(teapot.headers.get('x-method'), 'PUT');
@@ -48,13 +48,31 @@ test('an exchange sends and reads what fetch would: body, headers, status, compr
   assert.equal(await (await guarded(request)).text(), 'from a request');
 });
 
+test('an answer that is asked for without a response reads the same', async () => {
+  const target = await serve((request, response) => {
+    if (request.url === '/gzip') return response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('squeezed'));
+    response.writeHead(request.url === '/none' ? 204 : 999, { 'x-twice': ['a', 'b'] }).end(request.url === '/none' ? undefined : 'odd');
+  });
+  const { ask } = createGuard({ allowPrivate: true });
+  const read = async (path: string) => {
+    const { status, headers, body } = await ask(target.origin + path, {});
+    const reader = body?.getReader();
+    let text = '';
+    for (let chunk = await reader?.read(); chunk?.done === false; chunk = await reader?.read()) text += Buffer.from(chunk.value);
+    return [status, headers.get('content-encoding'), headers.get('x-twice'), text];
+  };
+  assert.deepEqual(await read('/gzip'), [200, null, null, 'squeezed']);
+  assert.deepEqual(await read('/none'), [204, null, 'a, b', '']);
+  assert.deepEqual(await read('/odd'), [999, null, 'a, b', 'odd'], 'a status that no response can have');
+});
+
 test('aborting ends a call that waits and a body that streams, with the reason given, and their connections', async () => {
   const closed: Promise<unknown>[] = [];
   const target = await serve((request, response) => {
     closed.push(once(response, 'close'));
     if (request.url === '/stream') response.write('first');
   });
-  const guarded = createGuardedFetch({ allowPrivate: true });
+  const guarded = createGuard({ allowPrivate: true }).fetch;
   const waiting = new AbortController();
   const call = guarded(`${target.origin}/never`, { signal: waiting.signal });
   const reason = new Error('stopped by hand');
@@ -84,7 +102,7 @@ test('a call that is aborted before its connection is there is not waited for, a
     await resolved;
     return [{ address: '127.0.0.1', family: 4 }];
   };
-  const guarded = createGuardedFetch({ allowPrivate: true, resolve });
+  const guarded = createGuard({ allowPrivate: true, resolve }).fetch;
   const origin = `http://slow.example:${target.port}`;
   const controller = new AbortController();
   const call = guarded(`${origin}/aborted`, { method: 'POST', body: 'hello', signal: controller.signal });
@@ -108,7 +126,7 @@ test('a call that is over listens to its signal no more, however it ended', asyn
     response.write('some');
     if (request.url === '/whole') response.end();
   });
-  const guarded = createGuardedFetch({ allowPrivate: true });
+  const guarded = createGuard({ allowPrivate: true }).fetch;
   const { signal } = new AbortController();
   await (await guarded(`${target.origin}/whole`, { signal })).text();
   await assert.rejects((await guarded(`${target.origin}/broken`, { signal })).text());
@@ -122,7 +140,7 @@ test('an answer that is no longer wanted, or that cannot be one, ends its connec
     closed.push(once(response, 'close'));
     response.writeHead(request.url === '/odd' ? 999 : 200).write('and so on');
   });
-  const guarded = createGuardedFetch({ allowPrivate: true });
+  const guarded = createGuard({ allowPrivate: true }).fetch;
   await assert.rejects(guarded(`${target.origin}/odd`), RangeError);
   await (await guarded(target.origin)).body?.cancel();
   await Promise.all(closed);
@@ -141,7 +159,7 @@ test('a server that sends hints without end, and no answer, is left', async () =
     });
     send();
   });
-  const guarded = createGuardedFetch({ allowPrivate: true });
+  const guarded = createGuard({ allowPrivate: true }).fetch;
   await assert.rejects(guarded(target.origin, { signal: AbortSignal.timeout(5_000) }), /more than 100 hints/);
   await until(async () => isLeft);
 });
@@ -160,7 +178,7 @@ test('pieces that come fast are gathered, none is lost, and the first waits for 
     }
     response.end();
   });
-  const response = await createGuardedFetch({ allowPrivate: true })(target.origin);
+  const response = await createGuard({ allowPrivate: true }).fetch(target.origin);
   const pieces: string[] = [];
   for await (const piece of response.body ?? []) {
     if (pieces.push(Buffer.from(piece).toString()) === 1) goOn();
@@ -178,7 +196,7 @@ test('many answers at once are gathered each for itself, also where some are no 
     }
     response.end();
   });
-  const guarded = createGuardedFetch({ allowPrivate: true });
+  const guarded = createGuard({ allowPrivate: true }).fetch;
   const answers = Array.from({ length: 50 }, async (_, answer) => {
     const { body } = await guarded(`${target.origin}/${answer}`);
     const begun = performance.now();
@@ -200,7 +218,7 @@ test('a stream that breaks off is an error, not an end', async () => {
     response.write('half');
     response.write('way', () => response.destroy());
   });
-  const response = await createGuardedFetch({ allowPrivate: true })(target.origin);
+  const response = await createGuard({ allowPrivate: true }).fetch(target.origin);
   await assert.rejects(response.text());
 });
 
@@ -214,7 +232,7 @@ test('a reader that is slow holds the sender back', async () => {
     };
     more();
   });
-  const response = await createGuardedFetch({ allowPrivate: true })(target.origin);
+  const response = await createGuard({ allowPrivate: true }).fetch(target.origin);
   const reader = response.body?.getReader();
   await reader?.read();
   await setTimeout(200);
@@ -226,7 +244,7 @@ test('nothing is kept of an origin whose answer was cut off', async (t) => {
   const target = await serve((_request, response) => void response.write('a beginning'));
   const close = t.mock.method(Pool.prototype, 'close');
   const closed = () => new Set(close.mock.calls.map((call) => call.this));
-  const guarded = createGuardedFetch({ allowPrivate: true, resolve: async () => [{ address: '127.0.0.1', family: 4 }] });
+  const guarded = createGuard({ allowPrivate: true, resolve: async () => [{ address: '127.0.0.1', family: 4 }] }).fetch;
   const endings = [
     async (origin: string) => (await guarded(origin)).body?.cancel(),
     async (origin: string) => {
@@ -251,7 +269,7 @@ test('a body where none may be is not waited for', async () => {
     });
     response.socket?.write('HTTP/1.1 205 Reset Content\r\nContent-Length: 1000\r\n\r\nabc');
   });
-  const answer = await createGuardedFetch({ allowPrivate: true })(target.origin);
+  const answer = await createGuard({ allowPrivate: true }).fetch(target.origin);
   assert.deepEqual([answer.status, answer.body], [205, null]);
   await until(async () => open === 0, 3_000);
 });

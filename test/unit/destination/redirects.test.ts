@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { RequestListener } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
-import { createGuardedFetch } from '../../../src/destination/guard.ts';
+import { createGuard } from '../../../src/destination/guard.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
 import { type LocalServer, serveLocally } from '../../support/local-server.ts';
@@ -14,7 +14,7 @@ async function serve(listener: RequestListener): Promise<LocalServer> {
 
 test('a redirect is an answer, not followed', async () => {
   const target = await serve((_request, response) => response.writeHead(302, { location: '/elsewhere' }).end());
-  const response = await createGuardedFetch({ allowPrivate: true })(`${target.origin}/`);
+  const response = await createGuard({ allowPrivate: true }).fetch(`${target.origin}/`);
   assert.equal(response.status, 302);
   assert.equal(response.headers.get('location'), '/elsewhere');
 });
@@ -22,7 +22,7 @@ test('a redirect is an answer, not followed', async () => {
 test('where redirects are followed, each hop is checked', async () => {
   const inside = await serve((_request, response) => response.end('secret'));
   const outside = await serve((_request, response) => response.writeHead(302, { location: `https://127.0.0.1:${inside.port}/` }).end());
-  const guarded = createGuardedFetch({ allowPrivate: false, exemptOrigins: [outside.origin], maxRedirects: 5 });
+  const guarded = createGuard({ allowPrivate: false, exemptOrigins: [outside.origin], maxRedirects: 5 }).fetch;
   await assert.rejects(guarded(outside.origin), ServiceError);
   assert.equal(inside.connections(), 0);
 });
@@ -43,7 +43,7 @@ test('a followed redirect takes only harmless headers to another origin, and non
     const status = request.url === '/303' ? 303 : 307;
     response.writeHead(status, { location: request.url === '/here' ? '/same' : `${second.origin}/` }).end();
   });
-  const guarded = createGuardedFetch({ allowPrivate: true, maxRedirects: 5 });
+  const guarded = createGuard({ allowPrivate: true, maxRedirects: 5 }).fetch;
   const send = async (path: string) => (await guarded(`${first.origin}${path}`, { method: 'POST', headers, body: 'hello' })).json();
   assert.deepEqual(await send('/303'), ['GET', harmless]);
   assert.deepEqual(await send('/307'), ['POST', { ...harmless, ...harmlessOfBody }]);
@@ -62,7 +62,7 @@ test('each status changes the method as it does in fetch, and each hop begins at
     const sent = await text(request);
     response.writeHead(200, { 'x-seen': `${request.method} ${request.url} ${sent}` }).end();
   });
-  const guarded = createGuardedFetch({ allowPrivate: true, maxRedirects: 2 });
+  const guarded = createGuard({ allowPrivate: true, maxRedirects: 2 }).fetch;
   const cases: [status: number, method: string, seen: string][] = [
     [301, 'POST', 'GET /then/third '],
     [302, 'POST', 'GET /then/third '],
@@ -88,7 +88,7 @@ test('a body that is gone once it was sent is not sent on empty', async () => {
     request.resume().on('end', () => response.writeHead(307, { location: '/again' }).end());
   });
   const body = new URLSearchParams({ a: '1' });
-  const call = createGuardedFetch({ allowPrivate: true, maxRedirects: 1 })(target.origin, { method: 'POST', body });
+  const call = createGuard({ allowPrivate: true, maxRedirects: 1 }).fetch(target.origin, { method: 'POST', body });
   await assert.rejects(call, /cannot be sent again/);
 });
 
@@ -98,7 +98,7 @@ test('a redirect loop ends, and no answer on the way is left open', async () => 
     closed.push(once(response, 'close'));
     response.writeHead(302, { location: '/again' }).write('and a word that does not end');
   });
-  await assert.rejects(createGuardedFetch({ allowPrivate: true, maxRedirects: 3 })(target.origin), /more than 3 times/);
+  await assert.rejects(createGuard({ allowPrivate: true, maxRedirects: 3 }).fetch(target.origin), /more than 3 times/);
   assert.equal(closed.length, 4);
   await Promise.all(closed);
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkDestination, createGuardedFetch } from '../../../src/destination/guard.ts';
+import { checkDestination, createGuard } from '../../../src/destination/guard.ts';
 import { ServiceError } from '../../../src/errors.ts';
 
 const neverResolve = async (): Promise<never> => {
@@ -86,7 +86,7 @@ for (const [what, url] of refusedUrls) {
   test(`${what} is refused before any name is resolved`, async () => {
     const policy = { allowPrivate: false, resolve: neverResolve };
     await assert.rejects(checkDestination(url, policy), isRefusal);
-    await assert.rejects(createGuardedFetch(policy)(url), isRefusal);
+    await assert.rejects(createGuard(policy).fetch(url), isRefusal);
   });
 }
 
@@ -113,7 +113,7 @@ for (const address of resolvedTo) {
     const resolve = async () => [...publicAddress, { address, family: address.includes(':') ? 6 : 4 }];
     const policy = { allowPrivate: false, resolve };
     await assert.rejects(checkDestination('https://example.com/', policy), isRefusal);
-    await assert.rejects(createGuardedFetch(policy)('https://example.com/'), isRefusal);
+    await assert.rejects(createGuard(policy).fetch('https://example.com/'), isRefusal);
   });
 }
 
@@ -164,7 +164,7 @@ test('where private destinations are allowed, metadata, disguised addresses, cre
   ];
   for (const url of urls) {
     await assert.rejects(checkDestination(url, policy), isRefusal, url);
-    await assert.rejects(createGuardedFetch(policy)(url), isRefusal, url);
+    await assert.rejects(createGuard(policy).fetch(url), isRefusal, url);
   }
 });
 

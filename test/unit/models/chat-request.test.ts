@@ -10,7 +10,7 @@ describe('the body of a call', () => {
       sent = { ...init, headers: { ...init?.headers, 'x-url': String(url) } };
       return new Response('data: {"choices":[{"delta":{"content":"Hi"}}]}\n\ndata: [DONE]\n\n');
     };
-    const model = createChatModel('llama', { baseUrl: 'http://127.0.0.1:11434/v1/', apiKey: undefined, fetch });
+    const model = createChatModel('llama', { baseUrl: 'http://127.0.0.1:11434/v1/', apiKey: undefined, ask: fetch });
     await collect(model.stream(callOf(...given), neverAborted));
     return { body: JSON.parse(String(sent?.body)), headers: new Headers(sent?.headers) };
   }

@@ -12,7 +12,7 @@ describe('an answer in one piece', () => {
     const model = createChatModel('llama', {
       baseUrl: 'http://x',
       apiKey: undefined,
-      fetch: (url, init) => {
+      ask: (url, init) => {
         requests.push({ body: JSON.parse(String(init?.body)), accept: new Headers(init?.headers).get('accept') });
         return fetch(url, init);
       },

@@ -9,7 +9,7 @@ import { callOf, callsOf, collect, finishOf, neverAborted, reasoningOf, textOf }
 function modelAnswering(chunks: (string | Uint8Array)[], headers: Record<string, string> = { 'content-type': 'text/event-stream' }) {
   const body = () => ReadableStream.from(chunks.map((chunk) => (typeof chunk === 'string' ? Buffer.from(chunk) : chunk)));
   const fetch = async () => new Response(body(), { headers });
-  return createChatModel('llama', { baseUrl: 'http://127.0.0.1/v1/', apiKey: undefined, fetch });
+  return createChatModel('llama', { baseUrl: 'http://127.0.0.1/v1/', apiKey: undefined, ask: fetch });
 }
 
 function answer(...chunks: (string | Uint8Array)[]): Promise<ModelPart[]> {
@@ -118,7 +118,7 @@ describe('a chat-completions server may', () => {
           isCancelled = true;
         },
       });
-      const model = createChatModel('llama', { baseUrl: 'http://x', apiKey: undefined, fetch: async () => new Response(body) });
+      const model = createChatModel('llama', { baseUrl: 'http://x', apiKey: undefined, ask: async () => new Response(body) });
       assert.equal(textOf(await collect(model.stream(callOf(), neverAborted))), 'Hi');
       while (!isCancelled) await new Promise((resolve) => setTimeout(resolve, 50));
     });
@@ -225,7 +225,7 @@ describe('a chat-completions server may', () => {
     const model = createChatModel('gemini', {
       baseUrl: 'http://x',
       apiKey: undefined,
-      fetch: async (_url, init) => {
+      ask: async (_url, init) => {
         sent = String(init?.body);
         return new Response(delta({ content: 'Hi' }, 'stop') + done);
       },
@@ -275,7 +275,7 @@ test('an event without an end is cut off before it fills the memory', async () =
     for (; sent < 64; sent += 1) yield piece;
   }
   const fetch = async () => new Response(ReadableStream.from(endless()));
-  const model = createChatModel('llama', { baseUrl: 'http://x', apiKey: undefined, fetch });
+  const model = createChatModel('llama', { baseUrl: 'http://x', apiKey: undefined, ask: fetch });
   await assert.rejects(collect(model.stream(callOf(), neverAborted)), { code: 'broken_stream' });
   assert.ok(sent < 16);
 });
@@ -286,7 +286,7 @@ test('a redirect is not followed: the key stays here', async () => {
     redirect = init?.redirect;
     return new Response(null, { status: 307, headers: { location: 'http://elsewhere/' } });
   };
-  const model = createChatModel('llama', { baseUrl: 'http://x', apiKey: 'sk-key', fetch });
+  const model = createChatModel('llama', { baseUrl: 'http://x', apiKey: 'sk-key', ask: fetch });
   await assert.rejects(collect(model.stream(callOf(), neverAborted)), { code: 'model_error' });
   assert.equal(redirect, 'manual');
 });

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
-import { createGuardedFetch } from '../../../src/destination/guard.ts';
+import { createGuard } from '../../../src/destination/guard.ts';
 import { createModel } from '../../../src/harness/models/create-model.ts';
 import { providerFixture, serveProvider } from '../../support/provider-server.ts';
 import { apiKey, callOf, collect, neverAborted, providerCases, textOf } from './provider-cases.ts';
 
 const liftedBy = 'PARLEY_ALLOW_PRIVATE_UPSTREAMS';
-const open = createGuardedFetch({ allowPrivate: true, liftedBy });
-const closed = createGuardedFetch({ allowPrivate: false, liftedBy });
+const open = createGuard({ allowPrivate: true, liftedBy });
+const closed = createGuard({ allowPrivate: false, liftedBy });
 
 for (const { provider, name, basePath, text } of providerCases) {
   describe(`${provider} through the destination guard`, () => {
-    const modelAt = (origin: string, fetch = open) =>
-      createModel({ provider, name, base_url: origin + basePath, settings: {} }, { apiKey, fetch });
+    const modelAt = (origin: string, guard = open) =>
+      createModel({ provider, name, base_url: origin + basePath, settings: {} }, { apiKey, ...guard });
 
     test('streams', async (t) => {
       const server = await serveProvider({ body: providerFixture(text), pieceBytes: 7 });

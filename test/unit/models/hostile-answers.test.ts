@@ -1,7 +1,7 @@
 // A release's base_url may name any server: what it sends must neither fill the memory nor be taken off what was used.
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
-import { createGuardedFetch } from '../../../src/destination/guard.ts';
+import { createGuard } from '../../../src/destination/guard.ts';
 import { createModel } from '../../../src/harness/models/create-model.ts';
 import { maxAnswerCharacters } from '../../../src/harness/models/model-failure.ts';
 import { serveLocally } from '../../support/local-server.ts';
@@ -60,7 +60,7 @@ for (const wire of providerCases) {
       });
       t.after(() => server.close());
       const release = { provider: wire.provider, name: wire.name, base_url: `${server.origin}/v1`, settings: {} };
-      const model = createModel(release, { apiKey, fetch: createGuardedFetch({ allowPrivate: true }) });
+      const model = createModel(release, { apiKey, ...createGuard({ allowPrivate: true }) });
       await assert.rejects(collect(model.stream(callOf(), neverAborted)));
       await until(async () => open === 0, 5_000);
     });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { describe, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
-import { createGuardedFetch } from '../../../src/destination/guard.ts';
+import { createGuard } from '../../../src/destination/guard.ts';
 import { createMcpConnections, type McpConnections } from '../../../src/instances/mcp-connections.ts';
 import { listServerTools } from '../../../src/instances/mcp-tools.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
@@ -11,7 +11,7 @@ import { startMcpServer, type TestMcpServer } from '../../support/mcp-server.ts'
 import { until } from '../../support/until.ts';
 
 const token = 'secret-token/with+signs"and quotes';
-const fetch = createGuardedFetch({ allowPrivate: true });
+const fetch = createGuard({ allowPrivate: true }).fetch;
 const signal = new AbortController().signal;
 
 async function start(kind: 'stateless' | 'sessions' = 'stateless'): Promise<TestMcpServer> {

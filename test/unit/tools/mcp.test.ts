@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { completeReleaseConfig } from '../../../src/accounts/complete-release-config.ts';
 import { pinRelease } from '../../../src/accounts/pin-release.ts';
-import { createGuardedFetch } from '../../../src/destination/guard.ts';
+import { createGuard } from '../../../src/destination/guard.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import { createMcpTools, mcpToolName } from '../../../src/harness/tools/mcp.ts';
 import { createMcpConnections, type McpConnections } from '../../../src/instances/mcp-connections.ts';
@@ -14,7 +14,7 @@ import { startMcpServer, type TestMcpServer } from '../../support/mcp-server.ts'
 import { MemoryWorkspace } from '../../support/memory-workspace.ts';
 
 const token = 'secret-token/with+signs"and quotes';
-const fetch = createGuardedFetch({ allowPrivate: true });
+const fetch = createGuard({ allowPrivate: true }).fetch;
 const signal = new AbortController().signal;
 
 async function start(kind: 'stateless' | 'sessions' = 'stateless'): Promise<TestMcpServer> {
@@ -179,7 +179,7 @@ test('a failed listing says which server, which step and why', async () => {
     listServerTools({ ...config, url: await deadUrl() }, token, fetch),
     messageIs('MCP server crm: connecting failed: the server cannot be reached (ECONNREFUSED)'),
   );
-  const strict = createGuardedFetch({ allowPrivate: false, liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' });
+  const strict = createGuard({ allowPrivate: false, liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' }).fetch;
   await assert.rejects(listServerTools(config, token, strict), /MCP server crm: connecting failed: .*PARLEY_ALLOW_PRIVATE_UPSTREAMS/);
 });
 

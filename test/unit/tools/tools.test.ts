@@ -3,7 +3,7 @@ import type { RequestListener } from 'node:http';
 import { after, test } from 'node:test';
 import fc from 'fast-check';
 import { createDestinations } from '../../../src/destination/destinations.ts';
-import { createGuardedFetch } from '../../../src/destination/guard.ts';
+import { createGuard } from '../../../src/destination/guard.ts';
 import { decidePermission } from '../../../src/harness/permissions.ts';
 import { maxToolOutputCharacters, recordedOutput, type Tool, type ToolOutcome } from '../../../src/harness/tool.ts';
 import { createShellPool } from '../../../src/harness/tools/bash-pool.ts';
@@ -17,7 +17,7 @@ import { MemoryWorkspace } from '../../support/memory-workspace.ts';
 const shell = createShellPool();
 after(() => shell.close());
 const signal = new AbortController().signal;
-const lenient = createGuardedFetch({ allowPrivate: true, maxRedirects: 5 });
+const lenient = createGuard({ allowPrivate: true, maxRedirects: 5 }).fetch;
 
 async function serve(listener: RequestListener): Promise<LocalServer> {
   return closeAfterTest(await serveLocally(listener));
@@ -78,7 +78,7 @@ test('fetch shows status, headers and body, and sends what it was given', async 
 });
 
 test('a host with a megabyte of dots is refused within a moment', async () => {
-  const tool = createFetchTool({ fetch: createGuardedFetch({ allowPrivate: false }) });
+  const tool = createFetchTool({ fetch: createGuard({ allowPrivate: false }).fetch });
   const input = { url: `https://a${'.'.repeat(1_000_000)}b/` };
   const begun = performance.now();
   assert.equal(tool.subject(input), input.url);
