@@ -115,7 +115,10 @@ export class Scanner {
     const { database, clock } = this.parts;
     const begun = performance.now();
     const isFull = begun >= this.nextFullScanAt;
-    if (isFull) this.since = fromTheBeginning;
+    if (isFull) {
+      this.since = fromTheBeginning;
+      this.nextFullScanAt = Number.POSITIVE_INFINITY;
+    }
     const now = clock.now();
     const waiting = await readWaiting(database.db, this.since);
     const isAnyWaiting = waiting.events || waiting.deliveries;
@@ -128,7 +131,10 @@ export class Scanner {
       deliveries: oldest === undefined ? this.since.deliveries : shortlyBefore(oldest),
     };
     this.scanMs = performance.now() - begun;
-    if (isFull) this.nextFullScanAt = performance.now() + Math.max(fullScanEveryMs, this.scanMs / maxShareOfFullScans);
+    if (!isFull) return;
+    // Earlier if it was asked for meanwhile: what has become due may be older than what this scan has seen.
+    const next = performance.now() + Math.max(fullScanEveryMs, this.scanMs / maxShareOfFullScans);
+    this.nextFullScanAt = Math.min(next, this.nextFullScanAt);
   }
 
   /**

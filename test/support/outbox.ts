@@ -33,6 +33,7 @@ export async function openOutbox(owner: Owner) {
     .executeTakeFirstOrThrow();
   const send: CourierParts['fetch'] = (input, init) => fetch(input, { ...init, redirect: 'manual' });
   return {
+    database,
     db,
     organization,
     createCourier: (clock: CourierParts['clock'], more: Partial<CourierParts> = {}) =>

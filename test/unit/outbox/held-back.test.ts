@@ -9,7 +9,7 @@ import { engine } from '../../support/engine.ts';
 import { minute, openOutbox, stillClock } from '../../support/outbox.ts';
 import { until } from '../../support/until.ts';
 
-const { db, organization, createCourier, newEndpoint, queue, deliveriesTo } = await openOutbox({ after });
+const { database, db, organization, createCourier, newEndpoint, queue, deliveriesTo } = await openOutbox({ after });
 
 const disable = (endpointId: number, at = new Date()) =>
   db.transaction().execute((transaction) => disableEndpoint(transaction, { orgId: organization.id, at }, endpointId, 'By hand.'));
@@ -106,6 +106,36 @@ test('an endpoint for which many deliveries wait is disabled and enabled without
   await courier.resume(endpointId);
   await until(async () => (await dueAt(endpointId)).every((due) => due?.getTime() === later.getTime()));
   assert.equal(Math.max(...(await steps())), 1_000);
+});
+
+test('what is made due while a scan is under way is found by the next one, however long ago its time was', async (t) => {
+  const endpointId = await newEndpoint('http://127.0.0.1:1/');
+  const clock = stillClock();
+  await db.deleteFrom('deliveries').execute();
+  await queue(endpointId, 1, new Date(clock.now().getTime() - 60 * minute));
+  await db.updateTable('deliveries').set({ due_at: null }).where('endpoint_id', '=', endpointId).execute();
+  // The scan has looked, and found nothing, and is told so only after the delivery was made due.
+  const answer = Promise.withResolvers<void>();
+  const looked = Promise.withResolvers<void>();
+  let answers = 0;
+  const slow = db.withPlugin({
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      answers += 1;
+      if (answers === 1) {
+        looked.resolve();
+        await answer.promise;
+      }
+      return result;
+    },
+  });
+  const courier = createCourier(clock, { database: { ...database, db: slow } });
+  t.after(() => courier.stop());
+  courier.wake();
+  await looked.promise;
+  await courier.resume(endpointId);
+  answer.resolve();
+  await until(async () => (await deliveriesTo(endpointId))[0]?.attempts.length === 1);
 });
 
 test('what a process that ended had not made due yet is made due at the next start', async (t) => {
