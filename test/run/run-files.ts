@@ -85,7 +85,9 @@ function needsOwnProcess(file: string): boolean {
 
 /** Long files are started first, so that none is left to run alone at the end. */
 function isLong(file: string): boolean {
-  return /recovery|browser\/|every-route|fuzz|fleet|workers|faults|backup\.|cli\.|drain\.|\/start\.|two-runs|mcp-connections/.test(file);
+  const inBrowser = /browser\/(dashboard-(?!organizations|secrets|server)|widget(?!-person))/;
+  const others = /recovery|every-route|fuzz|fleet|workers|faults\/|acceptance\/backup|cli\.|drain\.|\/start\.|two-runs|mcp-connections/;
+  return inBrowser.test(file) || others.test(file);
 }
 
 /** A file that needs the processors for itself says so in the same way. It is run after all others, while nothing else runs. */
