@@ -17,7 +17,7 @@ export async function openBrowser(owner: Owner): Promise<Browser> {
 
 /**
  * The page of somebody who was never here: closes the context's other pages, and empties what it keeps for this origin. Takes 0.5 s of CPU
- * time, a context of its own 1.3 s.
+ * time, a context of its own 1.3 s; without windows, both take 0.25 s.
  */
 export async function openAsNewVisitor(context: BrowserContext, origin: string): Promise<Page> {
   for (const page of context.pages()) {
