@@ -118,6 +118,30 @@ test('whoever goes elsewhere while the server takes its time stays there when it
   assert.equal(new URL(page.url()).pathname, '/dashboard/keys');
 });
 
+test('a session that is opened late does not take the place of the one that the person has gone back to', async () => {
+  await page.goto('/dashboard/playground/assistant');
+  await say('/say here');
+  await log().getByText('here', { exact: true }).waitFor();
+  const here = page.url();
+  const answer = await hold('**/managed-agents/sessions');
+  await page.getByRole('button', { name: 'New session' }).click();
+  await say('/say later');
+  await page.goBack();
+  await log().getByText('here', { exact: true }).waitFor();
+  const sent = page.waitForResponse('**/events');
+  await answer((route) => route.continue());
+  await sent;
+  assert.equal(page.url(), here);
+  // A turn is stopped once, however long the answer takes.
+  await say('/delay 200\n/words 200');
+  await page.getByRole('button', { name: 'Stop' }).waitFor();
+  const stopped = await hold('**/events');
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await page.locator('[aria-disabled]', { hasText: 'Stop' }).waitFor();
+  await stopped((route) => route.continue());
+  await log().getByText('Stopped').waitFor();
+});
+
 test('a message that is refused when the playground was left and opened again is back in its field', async () => {
   const answer = await hold('**/managed-agents/sessions');
   await page.goto('/dashboard/playground/assistant');

@@ -12,13 +12,14 @@ interface ComposerProps {
   /** No release could answer. */
   disabled: boolean;
   isTurnRunning: boolean;
+  isStopping: boolean;
   onSend(): void;
   onStop(): void;
 }
 
 const hasMouse = window.matchMedia('(pointer: fine)').matches;
 
-export function Composer({ text, onText, files, onFiles, isSending, disabled, isTurnRunning, onSend, onStop }: ComposerProps) {
+export function Composer({ text, onText, files, onFiles, isSending, disabled, isTurnRunning, isStopping, onSend, onStop }: ComposerProps) {
   const picker = useRef<HTMLInputElement>(null);
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -75,7 +76,7 @@ export function Composer({ text, onText, files, onFiles, isSending, disabled, is
             <Paperclip size={16} />
           </IconButton>
           {isTurnRunning && (
-            <Button className="!h-[2.6rem]" onClick={onStop}>
+            <Button className="!h-[2.6rem]" disabled={isStopping} onClick={onStop}>
               <CircleStop size={16} /> Stop
             </Button>
           )}

@@ -1,5 +1,5 @@
 import { Braces, PanelRight, Plus } from 'lucide-react';
-import { type DragEvent, useState } from 'react';
+import { type DragEvent, useLayoutEffect, useRef, useState } from 'react';
 import { Link, useParams } from 'wouter';
 import { ApprovalCard } from '../../conversation/approval-card.tsx';
 import { EventRail } from '../../conversation/event-rail.tsx';
@@ -53,6 +53,10 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
   const { organization } = useSignedIn();
   const query = useQueryState();
   const sessionId = query.read('session');
+  const shownSession = useRef(sessionId);
+  useLayoutEffect(() => {
+    shownSession.current = sessionId;
+  }, [sessionId]);
   const thinking = query.read('thinking') !== 'off';
   const [isCodeOpen, setCodeOpen] = useState(false);
   const [isRailOpen, setRailOpen] = useState(() => (localStorage.getItem(railKey) ?? (window.innerWidth >= 1024 ? 'open' : '')) === 'open');
@@ -70,7 +74,8 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
     release,
     conversation,
     lastSeq: events.at(-1)?.seq ?? 0,
-    onSession: (id) => query.write({ session: id }),
+    // Not if the person has turned to another session before this one was open.
+    onSession: (id) => shownSession.current === '' && query.write({ session: id }),
   });
   const toggleRail = () => {
     localStorage.setItem(railKey, isRailOpen ? '' : 'open');
@@ -149,6 +154,7 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
             isSending={composer.isSending}
             disabled={!canAnswer}
             isTurnRunning={conversation.running}
+            isStopping={composer.isStopping}
             onSend={composer.send}
             onStop={composer.stop}
           />

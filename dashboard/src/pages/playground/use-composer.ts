@@ -81,6 +81,7 @@ export function useComposer({ org, agent, sessionId, release, conversation, last
     outgoing: notLogged(outgoing, sessionId, conversation),
     isSending: send.isPending,
     send: () => send.mutate({ id: performance.now(), sessionId, text, files, isAccepted: false, after: lastSeq }),
+    isStopping: stop.isPending,
     stop: () => stop.mutate(),
   };
 }
