@@ -1,6 +1,8 @@
 import { X } from 'lucide-react';
 import { type ReactNode, useId, useLayoutEffect, useRef } from 'react';
 import { Button, type ButtonKind, IconButton } from './button.tsx';
+import { Notices } from './notice.tsx';
+import { addDialog, removeDialog, topDialog } from './open-dialogs.ts';
 
 interface DialogProps {
   title: string;
@@ -10,9 +12,6 @@ interface DialogProps {
   /** Neither Escape nor the browser's Back button closes it. */
   stays?: boolean;
 }
-
-/** The open dialogs, the topmost last. */
-const openDialogs: HTMLDialogElement[] = [];
 
 /** A modal dialog of the browser, which keeps the focus inside, closes on Escape and on Back, and gives the focus back. */
 export function Dialog({ title, onClose, children, wide = false, stays = false }: DialogProps) {
@@ -24,21 +23,21 @@ export function Dialog({ title, onClose, children, wide = false, stays = false }
     element.showModal();
     // By default the browser focuses the close button, which comes first.
     element.querySelector<HTMLElement>('form input, form textarea, form select, [data-first]')?.focus();
-    openDialogs.push(element);
+    addDialog(heading);
     // Without this, Back would leave the page, and lose what was typed here. Browsers without this API still do.
     const closeOnBack = (event: NavigateEvent) => {
-      if (event.navigationType !== 'traverse' || !event.cancelable || openDialogs.at(-1) !== element) return;
+      if (event.navigationType !== 'traverse' || !event.cancelable || topDialog() !== heading) return;
       event.preventDefault();
       if (!stays) element.close();
     };
     window.navigation?.addEventListener('navigate', closeOnBack);
     return () => {
       window.navigation?.removeEventListener('navigate', closeOnBack);
-      openDialogs.splice(openDialogs.indexOf(element), 1);
+      removeDialog(heading);
       // Removing an open dialog from the page would not give the focus back.
       element.close();
     };
-  }, [stays]);
+  }, [stays, heading]);
   return (
     <dialog
       ref={dialog}
@@ -57,6 +56,7 @@ export function Dialog({ title, onClose, children, wide = false, stays = false }
         </IconButton>
       </div>
       <div className="p-4">{children}</div>
+      <Notices dialog={heading} />
     </dialog>
   );
 }

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useSyncExternalStore } from 'react';
 import { RequestError } from '../server/request.ts';
+import { useTopDialog } from './open-dialogs.ts';
 
 interface Notice {
   id: number;
@@ -25,14 +26,19 @@ export function notifyError(error: Error): void {
   notify(error.message, true);
 }
 
-export function Notices() {
-  const shown = useSyncExternalStore(
+const none: readonly Notice[] = [];
+
+/** On the page, and in each dialog: while one is open the rest of the page is inert, and screen readers are not told of what changes in it. */
+export function Notices({ dialog }: { dialog?: string }) {
+  const isTop = useTopDialog() === dialog;
+  const all = useSyncExternalStore(
     (listener) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
     () => notices,
   );
+  const shown = isTop ? all : none;
   const container = useRef<HTMLDivElement>(null);
   // The last element to enter the browser's top layer is in front: entering it again puts the notices above an open dialog.
   useEffect(() => {
@@ -49,7 +55,7 @@ export function Notices() {
         {shown.map(({ id, text, bad }) => (
           <p
             key={id}
-            className={`pointer-events-auto max-w-md rounded-md border px-3 py-2 shadow-float ${bad ? 'border-bad/40 bg-bad-tint text-bad' : 'border-line bg-panel text-ink'}`}
+            className={`pointer-events-auto max-w-[min(28rem,100%)] rounded-md border px-3 py-2 [overflow-wrap:anywhere] shadow-float ${bad ? 'border-bad/40 bg-bad-tint text-bad' : 'border-line bg-panel text-ink'}`}
           >
             {text}
           </p>
