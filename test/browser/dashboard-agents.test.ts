@@ -31,6 +31,11 @@ test('a release is edited, checked, compared, activated and rolled back', async 
   await page.getByRole('button', { name: 'Change', exact: true }).click();
   await dialog().getByLabel('Description').fill('Answers briefly');
   await dialog().getByRole('button', { name: 'Save' }).click();
+  await dialog().getByRole('alert').waitFor();
+  await page.keyboard.press('Escape');
+  await page.getByRole('button', { name: 'Change', exact: true }).click();
+  assert.equal(await dialog().getByRole('alert').count(), 0, 'what was refused before is over');
+  await dialog().getByRole('button', { name: 'Save' }).click();
   await page.getByText('Answers briefly', { exact: true }).waitFor();
   assert.equal(await editor.inputValue(), written);
   await page.reload();

@@ -236,9 +236,19 @@ test('a network that is gone without a word is noticed, and what waited for an a
   await page.getByRole('cell', { name: 'First key', exact: true }).waitFor();
 });
 
-test('a list that is not read at an interval is read again after a failure of the server', async () => {
-  await page.route('**/dashboard/api/sessions?*', (route) => route.fulfill({ status: 500, json: { detail: 'Not now.' } }), { times: 1 });
-  await page.goto('/dashboard/sessions?live=off');
-  await page.getByRole('alert').getByText('Not now.').waitFor();
-  await page.getByRole('alert').getByText('Not now.').waitFor({ state: 'detached' });
+test('a list that is not read at an interval is read again after a failure of the server, or too many requests', async () => {
+  const refuse = (path: string, status: number, times = 1) =>
+    page.route(path, (route) => route.fulfill({ status, json: { detail: 'Not now.' }, headers: { 'retry-after': '0.1' } }), { times });
+  const refusal = page.getByRole('alert').getByText('Not now.');
+  await refuse('**/api/invitations?*', 500);
+  await refuse('**/api/members?*', 429, 6);
+  await page.goto('/dashboard/settings/members');
+  await refusal.nth(1).waitFor();
+  await refusal.first().waitFor({ state: 'detached' });
+  // What the overview could not read is not taken for nothing, nor what it read before for new.
+  await refuse('**/api/webhook_endpoints', 500);
+  await page.goto('/dashboard/');
+  await refusal.waitFor();
+  await refuse('**/dashboard/api/overview', 500);
+  await refusal.nth(1).waitFor();
 });

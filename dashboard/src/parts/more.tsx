@@ -4,6 +4,7 @@ import { intervalAfter } from '../server/queries.ts';
 import { get } from '../server/request.ts';
 import type { List } from '../server/types.ts';
 import { Button } from './button.tsx';
+import { notifyError } from './notice.tsx';
 import { noPoll, notePoll, pollInterval } from './poll-interval.ts';
 
 type Pages<Page> = UseInfiniteQueryResult<InfiniteData<Page>, Error>;
@@ -37,7 +38,7 @@ export function usePages<Item, Page extends List<Item> = List<Item>>(
   return { ...pages, items: pages.data?.pages.flatMap((page) => page.data) ?? [] };
 }
 
-/** The button that reads the next page of a list. */
+/** The button that reads the next page of a list. Why it failed is at the top of the list, and so out of view: it is said here too. */
 export function More({
   pages,
   label = 'Show more',
@@ -46,9 +47,13 @@ export function More({
   label?: string;
 }) {
   if (!pages.hasNextPage) return null;
+  const read = async () => {
+    const { error } = await pages.fetchNextPage();
+    if (error !== null) notifyError(error);
+  };
   return (
     <div className="mt-3 text-center">
-      <Button disabled={pages.isFetchingNextPage} onClick={() => void pages.fetchNextPage()}>
+      <Button disabled={pages.isFetchingNextPage} onClick={() => void read()}>
         {label}
       </Button>
     </div>

@@ -27,9 +27,10 @@ export const queryClient = new QueryClient({
   },
 });
 
-/** What is not read at an interval anyway is read again after a failure of the server, so that the page recovers by itself. */
+/** What is not read at an interval anyway is read again after a failure of the server, or too many requests, so that the page recovers by itself. */
 export function intervalAfter(error: Error | null): number | false {
-  return error instanceof RequestError && error.status >= 500 ? 5_000 : false;
+  if (!(error instanceof RequestError)) return false;
+  return error.status >= 500 || error.status === 429 ? Math.max(5_000, error.waitMs ?? 0) : false;
 }
 
 /** An unreachable server is retried without end, an overloaded one a few times. Other refusals would only be repeated. */

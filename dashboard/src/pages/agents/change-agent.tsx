@@ -36,7 +36,15 @@ export function ChangeAgent({ agent }: { agent: Agent }) {
   });
   return (
     <>
-      <Button onClick={() => setDialog('change')}>Change</Button>
+      <Button
+        onClick={() => {
+          // What was refused before is over.
+          if (!save.isPending) save.reset();
+          setDialog('change');
+        }}
+      >
+        Change
+      </Button>
       <Button kind="danger" onClick={() => setDialog('delete')}>
         Delete
       </Button>

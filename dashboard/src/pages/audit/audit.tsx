@@ -130,7 +130,9 @@ function ChainState() {
     return error === null ? (
       <span className="text-faint">Checking the chain…</span>
     ) : (
-      <span className="text-bad">The chain was not checked</span>
+      <Button kind="quiet" disabled={isFetching} onClick={() => void refetch()}>
+        <span className="text-bad">The chain was not checked. Check again</span>
+      </Button>
     );
   return (
     <Button kind="quiet" disabled={isFetching} title={data.broken?.reason ?? `Newest hash: ${data.head}`} onClick={() => void refetch()}>

@@ -19,6 +19,7 @@ export default function OverviewPage() {
   const failureRate = turns.sampled === 0 ? 0 : turns.failed / turns.sampled;
   return (
     <Page title="Overview" aside="the last hour">
+      {overview.error !== null && <Failure error={overview.error} />}
       <div className="mb-8 grid grid-cols-2 gap-px overflow-hidden rounded-lg border border-line bg-line *:last:max-lg:col-span-2 lg:grid-cols-5">
         <Figure label="Turns per minute" value={perMinute(turns.count)} note={plural(turns.count, 'turn')} />
         <Figure
