@@ -28,13 +28,14 @@ test('a release is edited, checked, compared, activated and rolled back', async 
   // What somebody else makes meanwhile, and a reload, take nothing away from what is being written.
   const written = await editor.inputValue();
   await app.request('POST', '/api/agents/assistant/releases', { instructions: 'Made by somebody else.', activate: true });
+  await page.route('**/api/agents/assistant', (route) => route.fulfill({ status: 500, json: { detail: 'Not now.' } }), { times: 1 });
   await page.getByRole('button', { name: 'Change', exact: true }).click();
-  await dialog().getByLabel('Description').fill('Answers briefly');
   await dialog().getByRole('button', { name: 'Save' }).click();
   await dialog().getByRole('alert').waitFor();
   await page.keyboard.press('Escape');
   await page.getByRole('button', { name: 'Change', exact: true }).click();
   assert.equal(await dialog().getByRole('alert').count(), 0, 'what was refused before is over');
+  await dialog().getByLabel('Description').fill('Answers briefly');
   await dialog().getByRole('button', { name: 'Save' }).click();
   await page.getByText('Answers briefly', { exact: true }).waitFor();
   assert.equal(await editor.inputValue(), written);
@@ -189,12 +190,14 @@ test('an agent is made, and deleted by name', async () => {
   await dialog().waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'New agent' }).click();
   assert.equal(await dialog().getByLabel('Slug').getAttribute('title'), 'Only a-z, 0-9, _ and -; a letter or digit first.');
+  const name = 'Support'.repeat(28);
   await dialog().getByLabel('Slug').fill('support');
+  await dialog().getByLabel('Name').fill(name);
   await dialog().getByRole('button', { name: 'Create agent' }).click();
   await page.waitForURL('**/agents/support?tab=edit');
   // The way back is to the list, not to the dialog that is done with.
   await page.goBack();
-  await page.getByRole('link', { name: 'support', exact: true }).click();
+  await page.getByRole('link', { name }).click();
   await page.getByRole('button', { name: 'New release' }).click();
   await page.getByRole('button', { name: 'Create release' }).click();
   await page
@@ -202,11 +205,15 @@ test('an agent is made, and deleted by name', async () => {
     .getByText('active')
     .waitFor();
   await page.getByRole('button', { name: 'Delete', exact: true }).click();
-  await dialog().getByRole('heading', { name: 'Delete support?' }).waitFor();
+  await dialog()
+    .getByRole('heading', { name: `Delete ${name}?` })
+    .waitFor();
   await dialog().getByRole('button', { name: 'Delete agent' }).click();
+  const wider = await page.getByText(`${name} was deleted.`).evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth);
+  assert.equal(wider, 0, 'a notice breaks a name that has no blank');
   await page.waitForURL('**/dashboard/agents');
   await page.getByText('Assistant', { exact: true }).waitFor();
-  await page.getByRole('link', { name: 'support', exact: true }).waitFor({ state: 'detached' });
+  await page.getByRole('link', { name }).waitFor({ state: 'detached' });
 });
 
 test('on the smallest phone the tabs of a page scroll by themselves, and not the page; the one that was pressed keeps the focus', async () => {

@@ -108,6 +108,9 @@ test('what has no column on a phone is below the name: the scopes of a key, who 
     .getByRole('button', { name: /^svc_live_/ })
     .filter({ visible: true })
     .waitFor();
+  await page.setViewportSize({ width: 768, height: 740 });
+  assert.ok(((await row('Nightly report').getByText('Nightly report').boundingBox())?.width ?? 0) > 100);
+  await page.setViewportSize({ width: 375, height: 740 });
   await page.goto('/dashboard/audit');
   await row('webhook_endpoint.created')
     .getByText(/^svc_live_test.*: webhook_endpoint \d, /)

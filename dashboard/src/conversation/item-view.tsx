@@ -78,7 +78,7 @@ interface UserMessageProps {
 export function UserMessage({ text, files, name = '', title }: UserMessageProps) {
   return (
     <div className="ml-auto w-fit max-w-[85%] rounded-lg bg-tint px-3 py-2" title={title}>
-      {name !== '' && <p className="text-[0.88em] font-medium text-accent">{name}</p>}
+      {name !== '' && <p className="text-[0.88em] font-medium [overflow-wrap:anywhere] text-accent">{name}</p>}
       <p dir="auto" className="break-words whitespace-pre-wrap">
         {text}
       </p>
@@ -98,7 +98,7 @@ function ToolView({ item }: { item: ToolItem }) {
     <details className="group max-w-[46rem] rounded-md border border-line bg-panel">
       <summary className="flex list-none items-center gap-2 rounded-md px-2.5 py-1.5 select-none hover:bg-hover">
         <ChevronRight size={13} className="shrink-0 transition-transform group-open:rotate-90" aria-hidden />
-        <code className="font-medium">{item.tool}</code>
+        <code className="min-w-0 font-medium [overflow-wrap:anywhere]">{item.tool}</code>
         <code className="min-w-0 flex-1 truncate text-dim">{summary(item.input)}</code>
         {took !== undefined && <span className="text-[0.88em] text-faint">{duration(took)}</span>}
         <State name={state} />

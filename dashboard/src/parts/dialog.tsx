@@ -74,7 +74,7 @@ interface ConfirmProps {
 export function Confirm({ title, text, action, kind = 'danger', busy = false, onConfirm, onClose }: ConfirmProps) {
   return (
     <Dialog title={title} onClose={onClose}>
-      <div className="text-dim">{text}</div>
+      <div className="[overflow-wrap:anywhere] text-dim">{text}</div>
       <div className="mt-5 flex justify-end gap-2">
         {/* Where it is dangerous, Cancel gets the focus: the key that opened the dialog may still be held down. */}
         <Button data-first={kind === 'danger' || undefined} onClick={onClose}>

@@ -43,7 +43,7 @@ export function AccountMenu() {
         popover="auto"
         className="fixed inset-auto bottom-16 left-2 m-0 w-60 rounded-lg border border-line bg-panel p-2 text-ink shadow-float"
       >
-        <p className="px-2 pt-1 text-[0.92em] text-dim">
+        <p className="px-2 pt-1 text-[0.92em] [overflow-wrap:anywhere] text-dim">
           {user.name}, {role}
         </p>
         {organizations.length > 1 && (
@@ -53,7 +53,7 @@ export function AccountMenu() {
                 key={slug}
                 type="button"
                 aria-current={slug === organization.slug}
-                className={`block w-full rounded-md px-2 py-1.5 text-left hover:bg-hover ${slug === organization.slug ? 'font-medium text-accent' : ''}`}
+                className={`block w-full rounded-md px-2 py-1.5 text-left [overflow-wrap:anywhere] hover:bg-hover ${slug === organization.slug ? 'font-medium text-accent' : ''}`}
                 onClick={() => {
                   chooseOrganization(slug);
                   window.location.assign('/dashboard/');

@@ -20,7 +20,7 @@ export function KeyTable({ keys, onRevoke }: KeyTableProps) {
           <tr>
             <th>Name</th>
             <th className="max-sm:hidden">Prefix</th>
-            <th className="max-md:hidden">Scopes</th>
+            <th className="max-lg:hidden">Scopes</th>
             <th className="number">Last used</th>
             <th className="number max-lg:hidden">Created</th>
             <th>
@@ -31,22 +31,22 @@ export function KeyTable({ keys, onRevoke }: KeyTableProps) {
         <tbody>
           {keys.map((key) => (
             <tr key={key.id} className={key.revoked_at === null ? '' : 'text-faint'}>
-              <td className="w-1/3 max-w-0 max-md:w-full">
+              <td className="w-1/3 max-w-0 max-lg:w-full">
                 <span className="block truncate font-medium" title={key.name}>
                   {key.name}
                 </span>
-                {/* What has no column on a small screen: it is what tells one key from another before one is revoked. */}
+                {/* What has no column on a smaller screen: it is what tells one key from another before one is revoked. */}
                 <span className="block sm:hidden">
                   <CopyId value={key.prefix} />
                 </span>
-                <span className="block md:hidden">
+                <span className="block lg:hidden">
                   <Scopes scopes={key.scopes} />
                 </span>
               </td>
               <td className="max-sm:hidden">
                 <CopyId value={key.prefix} />
               </td>
-              <td className="max-md:hidden">
+              <td className="max-lg:hidden">
                 <Scopes scopes={key.scopes} />
               </td>
               <td className="number text-dim">
