@@ -163,6 +163,25 @@ test('where the page gives another source of tokens, whose they are is found out
   await answers(page).getByText('my first').waitFor({ timeout: 5_000 });
 });
 
+test('a source that names somebody else each time, as where cookies are blocked, is not asked without end, and they can write', async () => {
+  const page = await visit();
+  let asked = 0;
+  await page.exposeFunction('mint', () => {
+    asked += 1;
+    return tokenOf(`visitor-${asked}`);
+  });
+  await change(page, 'chat.tokenUrl = undefined; chat.tokenProvider = () => mint()');
+  await say(page, '/say of the first');
+  await answers(page).getByText('of the first').waitFor();
+  await change(page, 'chat.tokenProvider = () => mint()');
+  await said(page).first().waitFor({ state: 'detached' });
+  await page.evaluate('new Promise((resolve) => setTimeout(resolve, 500))');
+  assert.equal(asked, 2);
+  await say(page, '/say of the second');
+  await answers(page).getByText('of the second').waitFor({ timeout: 5_000 });
+  assert.equal(asked, 2);
+});
+
 test('a session that is made for somebody who has left meanwhile is not remembered in place of that of the next one', async () => {
   for (const give of ['chat.token = await mint(person)', 'chat.tokenProvider = () => mint(person)']) {
     const page = await visit();

@@ -21,6 +21,8 @@ export interface Visitor {
   /** Who it is, if a token has said so. */
   subject?: string | undefined;
   hasLeft?: boolean;
+  /** The token that has said that they are here now, and where it came from. */
+  given?: { token: string; source: unknown } | undefined;
 }
 
 /**
@@ -35,6 +37,7 @@ export function connect(connection: Connection, visitor: Visitor, changed: () =>
   const sessionId = whileHere(visitor, storedText(storage, key));
   // Never in local storage, which tabs share: each tab has its own unsent text.
   const unsent = whileHere(visitor, storedText(storage === 'none' ? 'none' : 'session', `${key} draft`));
+  const source = connection.tokenProvider ?? tokenUrl;
   /** Who the token is for: this visitor, or another one, who goes on. */
   const recognize = (given: string): Visitor => {
     const claims = claimsOf(given);
@@ -45,12 +48,15 @@ export function connect(connection: Connection, visitor: Visitor, changed: () =>
     if (visitor.subject === subject) return visitor;
     sessionId.forget();
     unsent.forget();
-    const next = { subject };
+    const next = { subject, given: { token: given, source } };
     welcome(next);
     return next;
   };
   const ask = connection.tokenProvider ?? (tokenUrl === undefined ? undefined : () => fetchToken(tokenUrl));
-  const sessionToken = ask === undefined ? token : tokenSource(ask, visitor, recognize);
+  // Asked again at once, a source that names somebody else each time would be asked without end.
+  const given = visitor.given?.source === source ? visitor.given?.token : undefined;
+  visitor.given = undefined;
+  const sessionToken = ask === undefined ? token : tokenSource(ask, given, visitor, recognize);
   if (sessionToken === undefined) return undefined;
   const bearer = typeof sessionToken === 'string' ? recognize(sessionToken) : visitor;
   if (bearer !== visitor) return connect(connection, bearer, changed, welcome);
@@ -68,17 +74,25 @@ function whileHere(visitor: Visitor, stored: StoredText): StoredText {
 }
 
 /** Gives the tokens of this visitor only. */
-function tokenSource(ask: TokenProvider, visitor: Visitor, recognize: (token: string) => Visitor): TokenProvider {
+function tokenSource(
+  ask: TokenProvider,
+  given: string | undefined,
+  visitor: Visitor,
+  recognize: (token: string) => Visitor,
+): TokenProvider {
   const askNow = async () => {
     const next = await ask();
     if (next && (visitor.hasLeft || recognize(next) !== visitor)) throw new ParleyError('The token is for another end user');
     return next;
   };
   // Another source may be there because somebody else is. That has to be known before they write, and not only when they have sent it.
-  let first = visitor.subject === undefined ? undefined : askNow();
-  first?.catch(() => {
-    first = undefined;
-  });
+  let first: string | Promise<string> | undefined = given;
+  if (first === undefined && visitor.subject !== undefined) {
+    first = askNow();
+    first.catch(() => {
+      first = undefined;
+    });
+  }
   return () => {
     const token = first ?? askNow();
     first = undefined;
