@@ -169,10 +169,14 @@ test('caps are set, and the overview holds the spend against them', async () => 
 });
 
 test('the audit log is filtered, verified and exported; looking at it writes nothing', async () => {
-  await page.route('**/verification', (route) => route.fulfill({ status: 500, json: {} }), { times: 1 });
+  const refuseOnce = () => page.route('**/verification', (route) => route.fulfill({ status: 500, json: {} }), { times: 1 });
+  await refuseOnce();
   await page.goto('/dashboard/audit');
-  await page.getByRole('button', { name: 'The chain was not checked. Check again' }).click();
-  await page.getByRole('button', { name: /Chain verified, \d+ events/ }).waitFor();
+  await page.getByRole('button', { name: 'The chain was not checked. Check again' }).press('Enter');
+  await page.locator('button:focus', { hasText: /Chain verified, \d+ events/ }).waitFor({ timeout: 5_000 });
+  await refuseOnce();
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'The chain was not checked. Check again' }).waitFor();
   await page.getByLabel('Action').selectOption('api_key.revoked');
   await page.waitForURL(/action=api_key.revoked/);
   await page.getByRole('cell', { name: /^api_key \d+, Backend$/ }).waitFor();

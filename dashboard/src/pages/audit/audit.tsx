@@ -126,12 +126,11 @@ function ChainState() {
     // It reads all events: not again by itself, as other reads that failed.
     refetchInterval: false,
   });
-  if (data === undefined)
-    return error === null ? (
-      <span className="text-faint">Checking the chain…</span>
-    ) : (
+  // What was found before says nothing once a check has failed. While it checks it is the same button, which so keeps the focus.
+  if (data === undefined || error !== null)
+    return (
       <Button kind="quiet" disabled={isFetching} onClick={() => void refetch()}>
-        <span className="text-bad">The chain was not checked. Check again</span>
+        {error === null ? 'Checking the chain…' : <span className="text-bad">The chain was not checked. Check again</span>}
       </Button>
     );
   return (
