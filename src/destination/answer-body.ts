@@ -3,8 +3,8 @@ import type { Dispatcher } from 'undici';
 type ReadResult = Awaited<ReturnType<ReadableStreamDefaultReader<Uint8Array>['read']>>;
 
 /**
- * The body of a response as a stream with fewer, larger chunks than the network delivers. A model sends every word as a
- * chunk of its own, and handling several words together costs a fraction of handling each.
+ * The body of a response, read in fewer and larger chunks than the network delivers. A model sends every word as a chunk of its own,
+ * and handling several words together costs a fraction of handling each.
  *
  * The first chunk, and any chunk after a pause, is handed on at once. When chunks follow each other quickly, the socket is
  * paused for a moment (`isGathering`); then everything that arrived meanwhile is read and handed on as one chunk. The moment
@@ -39,19 +39,22 @@ export class AnswerBody {
 
   /** Like `read` of a stream's reader, for one call at a time. */
   read(): Promise<ReadResult> {
-    const value = this.unread.shift();
-    this.isFull = false;
-    if (!this.isGathering && !this.isOver) this.request.resume();
-    if (value !== undefined) return Promise.resolve({ done: false, value });
-    if (this.failure !== undefined) return Promise.reject(this.failure.error);
-    if (this.isOver) return Promise.resolve({ done: true, value: undefined });
-    this.waiting = Promise.withResolvers();
-    return this.waiting.promise;
+    const next = this.next();
+    this.isFull = this.unread.length >= maxUnread;
+    // At last, because undici may add the rest, and end the body, before `resume` returns.
+    if (!this.isGathering) this.readOn();
+    return next;
+  }
+
+  /** Forgets what came and was not read. */
+  discard(): void {
+    this.chunks = [];
+    this.unread.length = 0;
   }
 
   /** Closes the connection, unless the body has ended. */
   async cancel(): Promise<void> {
-    this.unread.length = 0;
+    this.discard();
     if (this.isOver) return;
     this.finish();
     this.onCancel();
@@ -83,11 +86,12 @@ export class AnswerBody {
     this.flush();
     this.failure = { error };
     this.waiting?.reject(error);
+    this.waiting = undefined;
     this.finish();
   }
 
-  /** Reads the socket again, unless the consumer of the stream is behind. */
-  readGathered(): void {
+  /** Reads the socket again, unless the reader is behind. */
+  readOn(): void {
     if (!this.isOver && !this.isFull) this.request.resume();
   }
 
@@ -95,8 +99,17 @@ export class AnswerBody {
   sendGathered(): void {
     this.isGathering = this.chunks.length > 0;
     if (this.isGathering) this.send();
-    // A consumer that caught up while we gathered did not resume the socket (see `read`): do it here.
-    else this.readGathered();
+    // A reader that caught up while we gathered did not resume the socket (see `read`): do it here.
+    else this.readOn();
+  }
+
+  private next(): Promise<ReadResult> {
+    const value = this.unread.shift();
+    if (value !== undefined) return Promise.resolve({ done: false, value });
+    if (this.failure !== undefined) return Promise.reject(this.failure.error);
+    if (this.isOver) return Promise.resolve({ done: true, value: undefined });
+    this.waiting = Promise.withResolvers();
+    return this.waiting.promise;
   }
 
   private send(): void {
@@ -118,6 +131,7 @@ export class AnswerBody {
     if (!this.isOver) answersOpen -= 1;
     this.isOver = true;
     this.waiting?.resolve({ done: true, value: undefined });
+    this.waiting = undefined;
   }
 
   private flush(): number {
@@ -128,7 +142,8 @@ export class AnswerBody {
     if (this.waiting === undefined) this.unread.push(whole);
     else this.waiting.resolve({ done: false, value: whole });
     this.waiting = undefined;
-    if (this.unread.length === maxUnread) {
+    // It may be one more: undici adds a chunk after `pause`.
+    if (this.unread.length >= maxUnread) {
       this.isFull = true;
       this.request.pause();
     }
@@ -156,7 +171,7 @@ function joinRound(answer: AnswerBody): void {
 function gather(answers: AnswerBody[], milliseconds: number): void {
   setTimeout(() => {
     if (answers === round) round = [];
-    for (const answer of answers) answer.readGathered();
+    for (const answer of answers) answer.readOn();
     // Before `setImmediate` runs, Node reads what has arrived on the resumed sockets.
     setImmediate(() => {
       for (const answer of answers) answer.sendGathered();

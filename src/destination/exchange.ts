@@ -64,6 +64,8 @@ export function exchange(url: URL, init: RequestInit, dispatcher: Dispatcher): P
     let informational = 0;
 
     const abort = () => {
+      // As with fetch, who aborts gets nothing of what came before either.
+      answer?.discard();
       request?.abort(signal?.reason);
       // While undici is still connecting there is no request to abort: reject without waiting for the connection.
       fail(signal?.reason);
@@ -90,7 +92,13 @@ export function exchange(url: URL, init: RequestInit, dispatcher: Dispatcher): P
         }
         const hasBody = method !== 'HEAD' && !bodilessStatuses.has(status);
         answer = new AnswerBody(controller, () => signal?.removeEventListener('abort', abort));
-        resolve(new Answer(status, received, hasBody ? answer : null));
+        try {
+          resolve(new Answer(status, received, hasBody ? answer : null));
+        } catch (error) {
+          // Of a compression that this version of Node does not know. From here on, failures go to the reader of the body.
+          reject(error);
+          throw error;
+        }
         // Of these statuses, undici reads a body with this one only, and nobody would take it from us.
         if (status === 205) void answer.cancel();
       },

@@ -67,8 +67,38 @@ test('what was gathered before a connection broke is handed on before the failur
   await assert.rejects(read, failure);
 });
 
+test('an answer that ends while its reader asks for more is read to its end', async ({ mock }) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  // As undici does, it hands on what it kept while it was paused before `resume` returns.
+  let kept = () => {};
+  const body = new AnswerBody(
+    connection(() => kept()),
+    () => {},
+  );
+  const reader = body.getReader();
+  for (let piece = 0; piece < 4; piece += 1) {
+    body.add(Buffer.from('word '));
+    await Promise.resolve();
+    if (piece === 3) break;
+    mock.timers.tick(50);
+    await setImmediate();
+  }
+  body.add(Buffer.alloc(8 * 1024));
+  mock.timers.tick(50);
+  for (let piece = 0; piece < 4; piece += 1) await reader.read();
+  const bulk = reader.read();
+  await setImmediate();
+  assert.equal((await bulk).value?.length, 8 * 1024);
+  kept = () => {
+    body.add(Buffer.from('the end'));
+    body.end();
+  };
+  assert.equal(Buffer.from((await reader.read()).value ?? []).toString(), 'the end');
+  assert((await reader.read()).done);
+});
+
 /** A request whose connection can be told to rest. */
-function connection(): Dispatcher.DispatchController {
+function connection(onResume = () => {}): Dispatcher.DispatchController {
   let isPaused = false;
   return {
     aborted: false,
@@ -83,7 +113,9 @@ function connection(): Dispatcher.DispatchController {
       isPaused = true;
     },
     resume() {
+      if (!isPaused) return;
       isPaused = false;
+      onResume();
     },
   };
 }
