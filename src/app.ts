@@ -21,6 +21,7 @@ import type { Server } from './surfaces/shared/fastify.ts';
 import { lateCompilers, validateLate } from './surfaces/shared/schemas/compile-late.ts';
 import { refuseNulPath, refuseNulQuery, refuseUnknownPath } from './surfaces/shared/server/bad-url.ts';
 import { limitBodyMemory } from './surfaces/shared/server/body-memory.ts';
+import { refuseEarly } from './surfaces/shared/server/early-refusals.ts';
 import { handleError } from './surfaces/shared/server/handle-error.ts';
 import { requireOneHost, splitHosts } from './surfaces/shared/server/hosts.ts';
 import { acceptJsonOnly } from './surfaces/shared/server/json-body.ts';
@@ -35,6 +36,7 @@ import { widgetRoutes } from './surfaces/widget/routes.ts';
 export async function createApp(context: Context): Promise<Server> {
   const { config } = context;
   const refusals = new Refusals(context);
+  const isStaying = () => !context.turns.draining && server.server.listening;
   const server: Server = fastify({
     loggerInstance: context.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
@@ -44,7 +46,7 @@ export async function createApp(context: Context): Promise<Server> {
     serverFactory: (serve) =>
       createHttpServer(config, (request, response) => {
         // The process stops: the client's next request goes over a new connection, to another process.
-        if (context.turns.draining || !server.server.listening) response.shouldKeepAlive = false;
+        if (!isStaying()) response.shouldKeepAlive = false;
         if (!refusals.answer(request, response)) serve(request, response);
       }),
     genReqId: () => newId('rid_'),
@@ -63,6 +65,7 @@ export async function createApp(context: Context): Promise<Server> {
   server.server.on('checkExpectation', refuseExpectation);
   server.server.on('connect', refuseTunnel);
   rememberResponses(server.server);
+  refuseEarly(server.server, { refusals, isBusy: () => context.waitingRoom.waiting > 0, isStaying });
   server.setValidatorCompiler(validateLate);
   server.decorateRequest('principal', undefined);
   server.decorateRequest('agent', undefined);

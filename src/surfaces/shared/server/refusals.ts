@@ -6,9 +6,22 @@ import type { ServiceError } from '../../../errors.ts';
 import { newId } from '../../../ids.ts';
 import { toWireError, wireBody } from '../errors.ts';
 
-interface Refusal {
+interface Remembered {
   orgId: number;
   route: string;
+  body: string;
+}
+
+/** What identifies who asks for what. */
+export interface Asked {
+  method?: string | undefined;
+  url?: string | undefined;
+  headers: { authorization?: string | undefined; origin?: string | undefined; host?: string | undefined };
+}
+
+/** The answer to a request that is refused, with 503. */
+export interface Refusal {
+  headers: Record<string, string | number>;
   body: string;
 }
 
@@ -23,7 +36,7 @@ const rememberedMs = 1_000;
  */
 export class Refusals {
   private readonly context: Needed;
-  private readonly recent = new LRUCache<string, Refusal>({ max: 1_000, ttl: rememberedMs });
+  private readonly recent = new LRUCache<string, Remembered>({ max: 1_000, ttl: rememberedMs });
 
   constructor(context: Needed) {
     this.context = context;
@@ -37,38 +50,47 @@ export class Refusals {
 
   /** Returns whether it responded. Called ahead of Fastify, whose work before the first hook would cost half as much again. */
   answer(request: IncomingMessage, response: ServerResponse): boolean {
-    const key = this.recent.size === 0 ? undefined : mapKeyOf(request);
+    const refusal = this.refuse(request);
+    if (refusal === undefined) return false;
+    response.writeHead(503, refusal.headers).end(refusal.body);
+    return true;
+  }
+
+  /** The refusal of this request, counted and logged, if the same was refused just now and there still is no room for it. */
+  refuse(asked: Asked): Refusal | undefined {
+    const key = this.recent.size === 0 ? undefined : mapKeyOf(asked);
     const known = key === undefined ? undefined : this.recent.get(key);
-    if (known === undefined) return false;
+    if (known === undefined) return undefined;
     const { rateLimit, waitingRoom, metrics, logger } = this.context;
     const { orgId, route, body } = known;
-    if (!waitingRoom.isClosedTo(orgId)) return false;
+    if (!waitingRoom.isClosedTo(orgId)) return undefined;
     try {
       rateLimit.take(orgId);
     } catch {
       // Over its rate limit: left to the server, which refuses it with 429.
-      return false;
+      return undefined;
     }
     const requestId = newId('rid_');
-    response.writeHead(503, {
-      'content-type': 'application/json; charset=utf-8',
-      'content-length': Buffer.byteLength(body),
-      'retry-after': String(waitingRoom.refusalOf(orgId)?.retryAfterSeconds ?? 1),
-      'x-request-id': requestId,
-      'x-should-retry': 'true',
-    });
-    response.end(body);
-    const method = request.method ?? '';
+    const { method = '' } = asked;
     metrics.requestEnded(route, method, 503, 0);
     if (logger.isLevelEnabled('info')) {
       logger.info({ request_id: requestId, org_id: orgId, method, route, status: 503, ms: 0 }, 'request');
     }
-    return true;
+    return {
+      headers: {
+        'content-type': 'application/json; charset=utf-8',
+        'content-length': Buffer.byteLength(body),
+        'retry-after': waitingRoom.refusalOf(orgId)?.retryAfterSeconds ?? 1,
+        'x-request-id': requestId,
+        'x-should-retry': 'true',
+      },
+      body,
+    };
   }
 }
 
 /** Who asks for what. Undefined for a browser, whose response needs CORS headers as well. */
-function mapKeyOf({ method, url, headers }: IncomingMessage): string | undefined {
+function mapKeyOf({ method, url, headers }: Asked): string | undefined {
   const { authorization, origin, host } = headers;
   return authorization === undefined || origin !== undefined ? undefined : `${method} ${host} ${url} ${authorization}`;
 }

@@ -11,6 +11,11 @@ export function rememberResponses(server: Server): void {
   server.on('request', (request: IncomingMessage, response: ServerResponse) => newestResponses.set(request.socket, response));
 }
 
+/** Whether the newest request of a connection is still being answered. */
+export function awaitsAnswer(socket: Duplex): boolean {
+  return newestResponses.get(socket)?.writableFinished === false;
+}
+
 /**
  * What is not valid HTTP never becomes a request. It is refused directly on the socket, with a body like that of other errors,
  * after earlier requests of the connection have got their responses.
@@ -20,7 +25,7 @@ export function refuseUnreadable(error: Error & { code?: string }, socket: Duple
   if (refused.has(socket)) return;
   refused.add(socket);
   const response = newestResponses.get(socket);
-  if (response === undefined || response.writableFinished || isOfUnreadable(response)) refuse(error, socket);
+  if (response === undefined || !awaitsAnswer(socket) || isOfUnreadable(response)) refuse(error, socket);
   else response.once('close', () => refuse(error, socket));
 }
 
