@@ -39,8 +39,9 @@ async function attach(page: Page, name: string): Promise<void> {
   await page.getByRole('button', { name: `Remove ${name}` }).waitFor();
 }
 
-/** Runs this with the element as `chat`. */
-const change = (page: Page, script: string) => page.evaluate(`{ const chat = document.querySelector('parley-chat'); ${script} }`);
+/** Runs this with the element as `chat`, and waits until it is drawn: what was written sooner would go to the chat before. */
+const change = (page: Page, script: string) =>
+  page.evaluate(`(async (chat) => { ${script}; await chat.updateComplete; })(document.querySelector('parley-chat'))`);
 
 async function tokenOf(endUser: string | undefined): Promise<string> {
   const { token } = await backend.mintSessionToken(endUser === undefined ? {} : { end_user_id: endUser });
@@ -95,10 +96,7 @@ test('another end user of the page gets an empty field, and who comes back what 
 
 test('a token of somebody else empties the field and the conversation; one of the same person, or of a visitor who signs in, does not', async () => {
   const page = await visit();
-  const give = async (endUser: string | undefined) => {
-    await change(page, `chat.token = '${await tokenOf(endUser)}'`);
-    await page.evaluate("document.querySelector('parley-chat').updateComplete");
-  };
+  const give = async (endUser: string | undefined) => change(page, `chat.token = '${await tokenOf(endUser)}'`);
   await change(page, 'chat.tokenUrl = undefined');
   await give(undefined);
   await field(page).fill('whoever I am');
@@ -186,12 +184,7 @@ test('a session that is made for somebody who has left meanwhile is not remember
   for (const give of ['chat.token = await mint(person)', 'chat.tokenProvider = () => mint(person)']) {
     const page = await visit();
     await page.exposeFunction('mint', async (person: string) => tokenOf(person));
-    const signIn = async (person: string) => {
-      await page.evaluate(
-        `(async (chat, person) => { chat.tokenUrl = undefined; ${give}; })(document.querySelector('parley-chat'), '${person}')`,
-      );
-      await page.evaluate("document.querySelector('parley-chat').updateComplete");
-    };
+    const signIn = (person: string) => change(page, `const person = '${person}'; chat.tokenUrl = undefined; ${give}`);
     await signIn('ada');
     const sessions = /\/managed-agents\/sessions$/;
     const held = Promise.withResolvers<void>();
