@@ -180,6 +180,33 @@ test('a source that names somebody else each time, as where cookies are blocked,
   assert.equal(asked, 2);
 });
 
+test('a late token of a source that was replaced sends what waits for it if it is of the same person, and is not heard otherwise', async () => {
+  const page = await visit();
+  await page.exposeFunction('mint', tokenOf);
+  const give = (provider: string) => change(page, `chat.tokenUrl = undefined; chat.tokenProvider = () => ${provider}`);
+  const giveLate = async () => {
+    await page.evaluate('globalThis.late = Promise.withResolvers()');
+    await give('late.promise');
+  };
+  await give("mint('bob')");
+  await say(page, '/say of Bob');
+  await answers(page).getByText('of Bob').waitFor();
+  await giveLate();
+  await say(page, '/say waiting for it');
+  await give("mint('bob')");
+  await page.evaluate("late.resolve(mint('bob'))");
+  await answers(page).getByText('waiting for it').waitFor({ timeout: 5_000 });
+  await giveLate();
+  await give("mint('bob')");
+  await answers(page).getByText('of Bob').waitFor();
+  const stored = () => page.evaluate('Object.values(localStorage)');
+  const ofBob = await stored();
+  await page.evaluate("late.resolve(mint('ada'))");
+  await page.evaluate('new Promise((resolve) => setTimeout(resolve, 300))');
+  assert.deepEqual(await stored(), ofBob);
+  assert.deepEqual(await said(page).allTextContents(), ['You: /say of Bob', 'You: /say waiting for it']);
+});
+
 test('a session that is made for somebody who has left meanwhile is not remembered in place of that of the next one', async () => {
   for (const give of ['chat.token = await mint(person)', 'chat.tokenProvider = () => mint(person)']) {
     const page = await visit();

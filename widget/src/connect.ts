@@ -21,8 +21,10 @@ export interface Visitor {
   /** Who it is, if a token has said so. */
   subject?: string | undefined;
   hasLeft?: boolean;
-  /** The token that has said that they are here now, and where it came from. */
-  given?: { token: string; source: unknown } | undefined;
+  /** Where their tokens come from now. */
+  source?: unknown;
+  /** The one that has said that they are here, until it is used. */
+  token?: string | undefined;
 }
 
 /**
@@ -38,27 +40,32 @@ export function connect(connection: Connection, visitor: Visitor, changed: () =>
   // Never in local storage, which tabs share: each tab has its own unsent text.
   const unsent = whileHere(visitor, storedText(storage === 'none' ? 'none' : 'session', `${key} draft`));
   const source = connection.tokenProvider ?? tokenUrl;
-  /** Who the token is for: this visitor, or another one, who goes on. */
-  const recognize = (given: string): Visitor => {
-    const claims = claimsOf(given);
+  // Asked again at once, a source that names somebody else each time would be asked without end.
+  const known = visitor.source === source ? visitor.token : undefined;
+  visitor.source = source;
+  visitor.token = undefined;
+  /** Who is here with the token: this visitor, or another one, who goes on. A late one, of a source that was replaced, does not say. */
+  const recognize = (bearer: string): Visitor | undefined => {
+    if (visitor.hasLeft) return undefined;
+    const claims = claimsOf(bearer);
     if (claims === undefined) return visitor;
     const subject = typeof claims.sub === 'string' ? claims.sub : undefined;
+    const isLate = visitor.source !== source;
     // Whoever had no name before has only signed in.
-    visitor.subject ??= subject;
+    if (!isLate) visitor.subject ??= subject;
     if (visitor.subject === subject) return visitor;
+    if (isLate) return undefined;
     sessionId.forget();
     unsent.forget();
-    const next = { subject, given: { token: given, source } };
+    const next = { subject, source, token: bearer };
     welcome(next);
     return next;
   };
   const ask = connection.tokenProvider ?? (tokenUrl === undefined ? undefined : () => fetchToken(tokenUrl));
-  // Asked again at once, a source that names somebody else each time would be asked without end.
-  const given = visitor.given?.source === source ? visitor.given?.token : undefined;
-  visitor.given = undefined;
-  const sessionToken = ask === undefined ? token : tokenSource(ask, given, visitor, recognize);
+  const sessionToken = ask === undefined ? token : tokenSource(ask, known, visitor, recognize);
   if (sessionToken === undefined) return undefined;
   const bearer = typeof sessionToken === 'string' ? recognize(sessionToken) : visitor;
+  if (bearer === undefined) return undefined;
   if (bearer !== visitor) return connect(connection, bearer, changed, welcome);
   const client = new ParleyClient({ baseUrl, sessionToken, agent: `${org}/${agent}` });
   return new Chat(client.managed, sessionId, unsent, endUser === undefined ? {} : { end_user_id: endUser }, changed);
@@ -76,17 +83,17 @@ function whileHere(visitor: Visitor, stored: StoredText): StoredText {
 /** Gives the tokens of this visitor only. */
 function tokenSource(
   ask: TokenProvider,
-  given: string | undefined,
+  known: string | undefined,
   visitor: Visitor,
-  recognize: (token: string) => Visitor,
+  recognize: (token: string) => Visitor | undefined,
 ): TokenProvider {
   const askNow = async () => {
     const next = await ask();
-    if (next && (visitor.hasLeft || recognize(next) !== visitor)) throw new ParleyError('The token is for another end user');
+    if (next && recognize(next) !== visitor) throw new ParleyError('The token came too late, or is for another end user');
     return next;
   };
   // Another source may be there because somebody else is. That has to be known before they write, and not only when they have sent it.
-  let first: string | Promise<string> | undefined = given;
+  let first: string | Promise<string> | undefined = known;
   if (first === undefined && visitor.subject !== undefined) {
     first = askNow();
     first.catch(() => {
