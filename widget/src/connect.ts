@@ -32,22 +32,22 @@ export interface Visitor {
  * first token that is for somebody else, what is stored of this visitor is forgotten, and `welcome` gets the next one.
  */
 export function connect(connection: Connection, visitor: Visitor, changed: () => void, welcome: (next: Visitor) => void): Chat | undefined {
-  const { org, agent, endUser, token, tokenUrl, storage = 'local' } = connection;
+  const { org, agent, endUser, tokenUrl, tokenProvider, storage = 'local' } = connection;
   // Parley serves this script, so by default the agents are at the script's own origin.
   const baseUrl = new URL(connection.baseUrl ?? '/', connection.baseUrl === undefined ? import.meta.url : document.baseURI).href;
   const key = `parley-chat ${baseUrl} ${org}/${agent} ${endUser ?? ''}`;
-  const sessionId = whileHere(visitor, storedText(storage, key));
+  const sessionId = storedText(storage, key);
   // Never in local storage, which tabs share: each tab has its own unsent text.
-  const unsent = whileHere(visitor, storedText(storage === 'none' ? 'none' : 'session', `${key} draft`));
-  const source = connection.tokenProvider ?? tokenUrl;
+  const unsent = storedText(storage === 'none' ? 'none' : 'session', `${key} draft`);
+  const source = tokenProvider ?? tokenUrl;
   // Asked again at once, a source that names somebody else each time would be asked without end.
   const known = visitor.source === source ? visitor.token : undefined;
   visitor.source = source;
   visitor.token = undefined;
   /** Who is here with the token: this visitor, or another one, who goes on. A late one, of a source that was replaced, does not say. */
-  const recognize = (bearer: string): Visitor | undefined => {
+  const recognize = (token: string): Visitor | undefined => {
     if (visitor.hasLeft) return undefined;
-    const claims = claimsOf(bearer);
+    const claims = claimsOf(token);
     if (claims === undefined) return visitor;
     const subject = typeof claims.sub === 'string' ? claims.sub : undefined;
     const isLate = visitor.source !== source;
@@ -57,26 +57,29 @@ export function connect(connection: Connection, visitor: Visitor, changed: () =>
     if (isLate) return undefined;
     sessionId.forget();
     unsent.forget();
-    const next = { subject, source, token: bearer };
+    const next = { subject, source, token };
     welcome(next);
     return next;
   };
-  const ask = connection.tokenProvider ?? (tokenUrl === undefined ? undefined : () => fetchToken(tokenUrl));
-  const sessionToken = ask === undefined ? token : tokenSource(ask, known, visitor, recognize);
-  if (sessionToken === undefined) return undefined;
+  const ask = tokenProvider ?? (tokenUrl === undefined ? undefined : () => fetchToken(tokenUrl));
+  const sessionToken = ask === undefined ? connection.token : tokenSource(ask, known, visitor, recognize);
   const bearer = typeof sessionToken === 'string' ? recognize(sessionToken) : visitor;
-  if (bearer === undefined) return undefined;
-  if (bearer !== visitor) return connect(connection, bearer, changed, welcome);
+  if (sessionToken === undefined || bearer === undefined) return undefined;
   const client = new ParleyClient({ baseUrl, sessionToken, agent: `${org}/${agent}` });
-  return new Chat(client.managed, sessionId, unsent, endUser === undefined ? {} : { end_user_id: endUser }, changed);
+  const metadata = endUser === undefined ? {} : { end_user_id: endUser };
+  return new Chat(client.managed, whileHere(bearer, sessionId), whileHere(bearer, unsent), metadata, changed);
 }
 
 /** A request of a visitor may end when they have left. What is stored is the next one's then. */
 function whileHere(visitor: Visitor, stored: StoredText): StoredText {
   return {
     read: () => (visitor.hasLeft ? undefined : stored.read()),
-    write: (text) => visitor.hasLeft || stored.write(text),
-    forget: () => visitor.hasLeft || stored.forget(),
+    write: (text) => {
+      if (!visitor.hasLeft) stored.write(text);
+    },
+    forget: () => {
+      if (!visitor.hasLeft) stored.forget();
+    },
   };
 }
 
@@ -88,9 +91,9 @@ function tokenSource(
   recognize: (token: string) => Visitor | undefined,
 ): TokenProvider {
   const askNow = async () => {
-    const next = await ask();
-    if (next && recognize(next) !== visitor) throw new ParleyError('The token came too late, or is for another end user');
-    return next;
+    const token = await ask();
+    if (token && recognize(token) !== visitor) throw new ParleyError('The token came too late, or is for another end user');
+    return token;
   };
   // Another source may be there because somebody else is. That has to be known before they write, and not only when they have sent it.
   let first: string | Promise<string> | undefined = known;
