@@ -2,7 +2,7 @@
 // not theirs.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import type { Page } from 'playwright-core';
+import type { Page, Route } from 'playwright-core';
 import { ParleyClient } from '../../client/src/index.ts';
 import { openBrowser } from '../support/browser.ts';
 import { buildWidget } from '../support/build-widget.ts';
@@ -144,6 +144,26 @@ test('where the page fetches tokens, the first one of somebody else does the sam
     (await sentTexts()).filter((text) => text.startsWith('/say waiting')),
     [],
   );
+});
+
+test('what becomes of the stop button that somebody pressed before they left is not said to the next one', async () => {
+  const page = await visit();
+  const token = await tokenOf(undefined);
+  await change(page, `chat.tokenUrl = undefined; chat.token = '${token}'; chat.endUser = 'ada-0123456789'`);
+  await say(page, '/delay 500\n/words 100');
+  const stop = page.getByRole('button', { name: 'Stop' });
+  await stop.waitFor();
+  const pressed = Promise.withResolvers<Route>();
+  await page.route(/\/events$/, (route) => pressed.resolve(route));
+  await stop.click();
+  const route = await pressed.promise;
+  await change(page, "chat.endUser = 'bob-0123456789'");
+  await said(page).first().waitFor({ state: 'detached' });
+  const answered = page.waitForResponse(/\/events$/);
+  await route.fulfill({ status: 401, json: { detail: 'Expired' }, headers: { 'access-control-allow-origin': '*' } });
+  await answered;
+  await page.evaluate('new Promise((resolve) => setTimeout(resolve, 300))');
+  assert.equal(await page.getByText('Expired').count(), 0);
 });
 
 test('where the page gives another source of tokens, whose they are is found out at once, before the next one writes', async () => {

@@ -239,13 +239,11 @@ export class ParleyChat extends LitElement {
   }
 
   async #attempt(action: Promise<void> | undefined): Promise<void> {
-    try {
-      await action;
-      this.#problem = undefined;
-    } catch (error) {
-      this.#problem = reasonOf(error);
-      this.requestUpdate();
-    }
+    const visitor = this.#visitor;
+    const problem = await action?.then(() => undefined, reasonOf);
+    if (visitor.hasLeft) return;
+    this.#problem = problem;
+    this.requestUpdate();
   }
 
   #reconnect(): void {
