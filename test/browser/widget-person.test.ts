@@ -89,6 +89,11 @@ test('another end user of the page gets an empty field, and who comes back what 
   assert.deepEqual([await field(page).inputValue(), await page.getByText('ada.txt').count()], ['', 0]);
   await say(page, '/say for Bob');
   await answers(page).getByText('for Bob').waitFor();
+  // What the one before is still sending does not keep it from being shown.
+  const sending = page.waitForRequest(/\/events$/);
+  await page.route(/\/events$/, () => {});
+  await say(page, '/say held up');
+  await sending;
   await change(page, "chat.endUser = 'ada-0123456789'");
   await answers(page).getByText('for Ada').waitFor();
   assert.equal(await field(page).inputValue(), 'half a thought');

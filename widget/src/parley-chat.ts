@@ -39,7 +39,7 @@ export class ParleyChat extends LitElement {
   #chat: Chat | undefined;
   #visitor: Visitor = {};
   #text = '';
-  /** How many messages are being sent. */
+  /** How many messages of this visitor are being sent. */
   #sending = 0;
   #files: File[] = [];
   #problem: string | undefined;
@@ -207,7 +207,7 @@ export class ParleyChat extends LitElement {
       this.#files = [...files, ...this.#files];
       this.#problem = reasonOf(error);
     } finally {
-      this.#sending -= 1;
+      if (!visitor.hasLeft) this.#sending -= 1;
     }
   }
 
@@ -217,6 +217,7 @@ export class ParleyChat extends LitElement {
     this.#visitor = next;
     this.#chat?.leave();
     this.#chat = undefined;
+    this.#sending = 0;
     this.#text = '';
     this.#files = [];
     this.#problem = undefined;
