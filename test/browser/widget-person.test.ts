@@ -171,19 +171,21 @@ test('what becomes of the stop button that somebody pressed before they left is 
   assert.equal(await page.getByText('Expired').count(), 0);
 });
 
-test('where the page gives another source of tokens, whose they are is found out at once, before the next one writes', async () => {
-  const page = await visit();
-  await page.exposeFunction('mint', tokenOf);
-  await change(page, "chat.tokenUrl = undefined; chat.tokenProvider = () => mint('ada')");
-  await say(page, '/say of Ada');
-  await answers(page).getByText('of Ada').waitFor();
-  // From here on no conversation is stored that would have to be read with a token.
-  await page.getByRole('button', { name: 'New conversation' }).click();
-  await field(page).fill('half a thought');
-  await change(page, "chat.tokenProvider = () => mint('bob')");
-  await until(async () => (await field(page).inputValue()) === '', 5_000, 'the field is empty');
-  await say(page, '/say my first');
-  await answers(page).getByText('my first').waitFor({ timeout: 5_000 });
+test('where the page gives another source of tokens, or the same element anew, whose they are is found out at once, before the next one writes', async () => {
+  for (const give of ['chat.tokenProvider = () => mint(person)', 'chat.remove(); document.body.append(chat)']) {
+    const page = await visit();
+    await page.exposeFunction('mint', tokenOf);
+    await change(page, "globalThis.person = 'ada'; chat.tokenUrl = undefined; chat.tokenProvider = () => mint(person)");
+    await say(page, '/say of Ada');
+    await answers(page).getByText('of Ada').waitFor();
+    // From here on no conversation is stored that would have to be read with a token.
+    await page.getByRole('button', { name: 'New conversation' }).click();
+    await field(page).fill('half a thought');
+    await change(page, `person = 'bob'; ${give}`);
+    await until(async () => (await field(page).inputValue()) === '', 5_000, `the field is empty: ${give}`);
+    await say(page, '/say my first');
+    await answers(page).getByText('my first').waitFor({ timeout: 5_000 });
+  }
 });
 
 test('a source that names somebody else each time, as where cookies are blocked, is not asked without end, and they can write', async () => {

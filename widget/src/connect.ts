@@ -95,7 +95,8 @@ function tokenSource(
     if (token && recognize(token) !== visitor) throw new ParleyError('The token came too late, or is for another end user');
     return token;
   };
-  // Another source may be there because somebody else is. That has to be known before they write, and not only when they have sent it.
+  // Another source, or the element back on the page, may be there because somebody else is. That has to be known before they write, and
+  // not only when they have sent it.
   let first: string | Promise<string> | undefined = known;
   if (first === undefined && visitor.subject !== undefined) {
     first = askNow();
