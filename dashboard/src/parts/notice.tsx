@@ -1,6 +1,7 @@
-import { useEffect, useRef, useSyncExternalStore } from 'react';
+import { useEffect, useRef } from 'react';
 import { RequestError } from '../server/request.ts';
 import { useTopDialog } from './open-dialogs.ts';
+import { sharedValue } from './shared-value.ts';
 
 interface Notice {
   id: number;
@@ -8,16 +9,15 @@ interface Notice {
   bad: boolean;
 }
 
-let notices: readonly Notice[] = [];
+const notices = sharedValue<readonly Notice[]>([]);
 let counter = 0;
-const listeners = new Set<() => void>();
 
 /** Shows a message in the corner for a few seconds: what was done or, with `bad`, why it was refused. */
 export function notify(text: string, bad = false): void {
   counter += 1;
   const id = counter;
-  publish([...notices, { id, text, bad }].slice(-3));
-  setTimeout(() => publish(notices.filter((notice) => notice.id !== id)), bad ? 8_000 : 3_500);
+  notices.write([...notices.read(), { id, text, bad }].slice(-3));
+  setTimeout(() => notices.write(notices.read().filter((notice) => notice.id !== id)), bad ? 8_000 : 3_500);
 }
 
 export function notifyError(error: Error): void {
@@ -31,13 +31,7 @@ const none: readonly Notice[] = [];
 /** On the page, and in each dialog: while one is open the rest of the page is inert, and screen readers are not told of what changes in it. */
 export function Notices({ dialog }: { dialog?: string }) {
   const isTop = useTopDialog() === dialog;
-  const all = useSyncExternalStore(
-    (listener) => {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-    () => notices,
-  );
+  const all = notices.useValue();
   const shown = isTop ? all : none;
   const container = useRef<HTMLDivElement>(null);
   // The last element to enter the browser's top layer is in front: entering it again puts the notices above an open dialog.
@@ -63,9 +57,4 @@ export function Notices({ dialog }: { dialog?: string }) {
       </div>
     </div>
   );
-}
-
-function publish(next: readonly Notice[]): void {
-  notices = next;
-  for (const listener of listeners) listener();
 }

@@ -1,32 +1,21 @@
-import { useSyncExternalStore } from 'react';
+import { sharedValue } from './shared-value.ts';
 
 /** The open dialogs by the ids of their headings, the topmost last. */
-let dialogs: readonly string[] = [];
-const listeners = new Set<() => void>();
+const dialogs = sharedValue<readonly string[]>([]);
 
 export function addDialog(id: string): void {
-  publish([...dialogs, id]);
+  dialogs.write([...dialogs.read(), id]);
 }
 
 export function removeDialog(id: string): void {
-  publish(dialogs.filter((other) => other !== id));
+  dialogs.write(dialogs.read().filter((other) => other !== id));
 }
 
 /** Undefined while none is open. */
 export function topDialog(): string | undefined {
-  return dialogs.at(-1);
+  return dialogs.read().at(-1);
 }
 
 export function useTopDialog(): string | undefined {
-  return useSyncExternalStore(subscribe, topDialog);
-}
-
-function publish(next: readonly string[]): void {
-  dialogs = next;
-  for (const listener of listeners) listener();
-}
-
-function subscribe(listener: () => void): () => void {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
+  return dialogs.useValue().at(-1);
 }

@@ -1,7 +1,7 @@
-import { useSyncExternalStore } from 'react';
 import { Button } from './button.tsx';
 import { CodeBlock } from './copy.tsx';
 import { Dialog } from './dialog.tsx';
+import { sharedValue } from './shared-value.ts';
 
 interface Secret {
   title: string;
@@ -11,28 +11,21 @@ interface Secret {
   done: string;
 }
 
-let secrets: readonly Secret[] = [];
-const listeners = new Set<() => void>();
+const secrets = sharedValue<readonly Secret[]>([]);
 
 /**
  * Shows a secret that the server tells only once, wherever the person is by now: the dialog that asked for it may be closed, or
  * open again for the next one.
  */
 export function showOnce(secret: Secret): void {
-  publish([...secrets, secret]);
+  secrets.write([...secrets.read(), secret]);
 }
 
 /** The secrets that were not put away yet, one after the other. */
 export function SecretsShownOnce() {
-  const [secret] = useSyncExternalStore(
-    (listener) => {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-    () => secrets,
-  );
+  const [secret] = secrets.useValue();
   if (secret === undefined) return null;
-  return <ShownOnce key={secret.value} secret={secret} onClose={() => publish(secrets.filter((other) => other !== secret))} />;
+  return <ShownOnce key={secret.value} secret={secret} onClose={() => secrets.write(secrets.read().filter((other) => other !== secret))} />;
 }
 
 /**
@@ -53,9 +46,4 @@ function ShownOnce({ secret, onClose }: { secret: Secret; onClose(): void }) {
       </div>
     </Dialog>
   );
-}
-
-function publish(next: readonly Secret[]): void {
-  secrets = next;
-  for (const listener of listeners) listener();
 }

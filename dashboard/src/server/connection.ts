@@ -1,10 +1,9 @@
-import { useSyncExternalStore } from 'react';
+import { sharedValue } from '../parts/shared-value.ts';
 
 /** Whether the server can be reached. `back` lasts a few seconds after `lost`, so that the banner can say so. */
 type Connection = 'ok' | 'lost' | 'back';
 
-let state: Connection = 'ok';
-const listeners = new Set<() => void>();
+const connection = sharedValue<Connection>('ok');
 let probing = false;
 /** A request without a response for this long makes us ask `/readyz`, which must then answer within the same time. */
 const silentMs = 5_000;
@@ -27,14 +26,14 @@ export async function watchForSilence<Answer>(request: Promise<Answer>): Promise
 }
 
 export function useConnection(): Connection {
-  return useSyncExternalStore(subscribe, () => state);
+  return connection.useValue();
 }
 
 /** Called when a request could not reach the server. Asks `/readyz` until it answers again. */
 export function reportLost(): void {
   if (probing) return;
   probing = true;
-  setState('lost');
+  connection.write('lost');
   reachable.abort();
   void probe();
 }
@@ -46,7 +45,7 @@ export async function checkReachable(): Promise<void> {
 
 /** Resolves when the server can be reached; at once, unless the connection is known to be lost. */
 export async function untilReachable(): Promise<void> {
-  while (state === 'lost') await sleep(200);
+  while (connection.read() === 'lost') await sleep(200);
 }
 
 async function probe(): Promise<void> {
@@ -56,9 +55,9 @@ async function probe(): Promise<void> {
   }
   probing = false;
   reachable = new AbortController();
-  setState('back');
+  connection.write('back');
   await sleep(4_000);
-  if (state === 'back') setState('ok');
+  if (connection.read() === 'back') connection.write('ok');
 }
 
 /** Any status below 500 counts: a proxy that does not pass `/readyz` on answers it with a 404 of its own. */
@@ -66,16 +65,6 @@ async function isReachable(): Promise<boolean> {
   const signal = AbortSignal.timeout(silentMs);
   const response = await fetch('/readyz', { cache: 'no-store', signal }).catch(() => undefined);
   return response !== undefined && response.status < 500;
-}
-
-function setState(next: Connection): void {
-  state = next;
-  for (const listener of listeners) listener();
-}
-
-function subscribe(listener: () => void): () => void {
-  listeners.add(listener);
-  return () => listeners.delete(listener);
 }
 
 function sleep(milliseconds: number): Promise<void> {

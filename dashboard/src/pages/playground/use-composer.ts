@@ -1,8 +1,9 @@
 import { useMutation } from '@tanstack/react-query';
-import { useState, useSyncExternalStore } from 'react';
+import { useState } from 'react';
 import type { Conversation } from '../../conversation/fold.ts';
 import { managedPath } from '../../conversation/use-conversation.ts';
 import { notify, notifyError } from '../../parts/notice.tsx';
+import { sharedValue } from '../../parts/shared-value.ts';
 import { postOnce } from '../../server/post-once.ts';
 import { post } from '../../server/request.ts';
 import { notLogged, type Outgoing } from './outgoing.ts';
@@ -22,8 +23,8 @@ interface Recipient {
 
 const draftKey = 'parley-playground-draft';
 const sendingKey = 'parley-playground-sending';
-/** The field follows the draft: a message may be put back by a composer that was left since. */
-const draftListeners = new Set<() => void>();
+/** Shared, since a message may be put back by a composer that was left since. */
+const draft = sharedValue(sessionStorage.getItem(draftKey) ?? '');
 
 // A message that was still on its way when the page was reloaded goes back into the field.
 putBack(sessionStorage.getItem(sendingKey) ?? '');
@@ -31,7 +32,7 @@ sessionStorage.removeItem(sendingKey);
 
 /** The message that is being written and its files, which are uploaded before it is sent; and those that are on their way. */
 export function useComposer({ org, agent, sessionId, release, conversation, lastSeq, onSession }: Recipient) {
-  const text = useSyncExternalStore(subscribeToDraft, readDraft);
+  const text = draft.useValue();
   const [files, setFiles] = useState<readonly File[]>([]);
   const [outgoing, setOutgoing] = useState<readonly Outgoing[]>([]);
   const change = (id: number, changes: Partial<Outgoing>) =>
@@ -86,24 +87,14 @@ export function useComposer({ org, agent, sessionId, release, conversation, last
   };
 }
 
-function readDraft(): string {
-  return sessionStorage.getItem(draftKey) ?? '';
-}
-
 function writeDraft(text: string): void {
   sessionStorage.setItem(draftKey, text);
-  for (const listener of draftListeners) listener();
-}
-
-function subscribeToDraft(listener: () => void): () => void {
-  draftListeners.add(listener);
-  return () => draftListeners.delete(listener);
+  draft.write(text);
 }
 
 /** Puts a message that was not sent back into the field, before what was written meanwhile. */
 function putBack(message: string): void {
-  const draft = [message, readDraft()].filter((each) => each !== '').join('\n');
-  writeDraft(draft);
+  writeDraft([message, draft.read()].filter((each) => each !== '').join('\n'));
 }
 
 async function openSession(org: string, agent: string, release: string): Promise<string> {
