@@ -62,6 +62,16 @@ test('an export that is refused says why, and the page stays', async () => {
   await page.unroute('**/api/audit_events.csv*');
 });
 
+test('a read that still had the old login when a new one was there, as after a change of the password, leaves the person where they are', async () => {
+  const refuseOnce = (path: string) => page.route(path, (route) => route.fulfill({ status: 401, json: {} }), { times: 1 });
+  for (const path of ['**/dashboard/session', '**/approvals/count']) await refuseOnce(path);
+  await page.evaluate("document.querySelector('h1').textContent = 'as it was'");
+  await page.waitForResponse(
+    (response) => response.ok() && response.url().endsWith('/dashboard/session') && 'x-parley-organization' in response.request().headers(),
+  );
+  assert.equal(await page.locator('h1').textContent(), 'as it was');
+});
+
 test('who is made a member while they read what is for admins is told so at the first refusal', async () => {
   const changed = await app.call('PATCH', `/api/members/${joined.body.member.id}`, { key: second.key, body: { role: 'member' } });
   assert.equal(changed.status, 200, changed.text);

@@ -1,7 +1,7 @@
 import { MutationCache, notifyManager, QueryCache, QueryClient, type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useLocation } from 'wouter';
 import { useWhileShown } from '../parts/while-shown.ts';
-import { chooseOrganization, get, RequestError, request, setOrganization } from './request.ts';
+import { chooseOrganization, get, RequestError, request, setOrganization, tabOrganization } from './request.ts';
 import type { Agent, List, SignedIn } from './types.ts';
 
 const sessionKey = ['/dashboard/session'];
@@ -74,10 +74,14 @@ async function readSession(): Promise<SignedIn> {
   return session;
 }
 
-/** After a 401: this person may be signed in, but not belong (any more) to the org that was last chosen in this browser. */
+/**
+ * After a 401: this person may be signed in, but not belong (any more) to the org that was last chosen in this browser. Or the request
+ * still had a login that has ended since, as one beside a change of the password has.
+ */
 async function readFromAnyOrganization(error: unknown): Promise<SignedIn> {
   if (!(error instanceof RequestError) || error.status !== 401) throw error;
   const session = await request<SignedIn>('GET', '/dashboard/session', { anyOrganization: true });
+  if (session.organizations.some(({ slug }) => slug === tabOrganization())) return get<SignedIn>('/dashboard/session');
   chooseOrganization(null);
   if (queryClient.getQueryData(sessionKey) === undefined) return session;
   // The page shows data of the former org: load it anew.

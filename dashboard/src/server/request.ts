@@ -42,6 +42,10 @@ export function setOrganization(slug: string): void {
   organization = slug;
 }
 
+export function tabOrganization(): string | null {
+  return organization;
+}
+
 /** Stores the org that the dashboard opens with when it is next loaded. The org of this tab stays the same until then. */
 export function chooseOrganization(slug: string | null): void {
   if (slug === null) localStorage.removeItem(organizationKey);

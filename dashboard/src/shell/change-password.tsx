@@ -4,6 +4,7 @@ import { DialogForm } from '../parts/dialog-form.tsx';
 import { textOf } from '../parts/form-text.ts';
 import { notify } from '../parts/notice.tsx';
 import { NewPasswordField, PasswordField } from '../parts/password-field.tsx';
+import { queryClient } from '../server/queries.ts';
 import { post } from '../server/request.ts';
 
 export function ChangePassword({ onClose }: { onClose(): void }) {
@@ -13,9 +14,11 @@ export function ChangePassword({ onClose }: { onClose(): void }) {
         currentPassword: textOf(form, 'current'),
         newPassword: textOf(form, 'new'),
       }),
-    onSuccess: () => {
+    onSuccess: async () => {
       notify('The password was changed. Every other browser is signed out.');
       onClose();
+      // What was read while it was changed may have been refused, since it still had the login that has ended.
+      await queryClient.invalidateQueries();
     },
   });
   return (
