@@ -177,6 +177,18 @@ test('the audit log is filtered, verified and exported; looking at it writes not
   await refuseOnce();
   await page.keyboard.press('Enter');
   await page.getByRole('button', { name: 'The chain was not checked. Check again' }).waitFor();
+  const broken = { id: 1, action: 'member.joined', created_at: '2026-01-01T00:00:00Z', reason: 'Changed.' };
+  const answer = Promise.withResolvers<void>();
+  await page.route('**/verification', (route) => answer.promise.then(() => route.fulfill({ json: { checked: 1, head: '', broken } })), {
+    times: 1,
+  });
+  await page.keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Checking the chain…' }).waitFor();
+  answer.resolve();
+  await page.getByRole('button', { name: /^Chain broken at member.joined/ }).waitFor();
+  await refuseOnce();
+  await Promise.all([page.waitForResponse('**/verification'), page.keyboard.press('Enter')]);
+  await page.locator('button:not([aria-disabled])', { hasText: 'Chain broken' }).waitFor();
   await page.getByLabel('Action').selectOption('api_key.revoked');
   await page.waitForURL(/action=api_key.revoked/);
   await page.getByRole('cell', { name: /^api_key \d+, Backend$/ }).waitFor();

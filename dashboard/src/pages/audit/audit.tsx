@@ -126,23 +126,21 @@ function ChainState() {
     // It reads all events: not again by itself, as other reads that failed.
     refetchInterval: false,
   });
-  // What was found before says nothing once a check has failed. While it checks it is the same button, which so keeps the focus.
-  if (data === undefined || error !== null)
-    return (
-      <Button kind="quiet" disabled={isFetching} onClick={() => void refetch()}>
-        {error === null ? 'Checking the chain…' : <span className="text-bad">The chain was not checked. Check again</span>}
-      </Button>
-    );
   return (
-    <Button kind="quiet" disabled={isFetching} title={data.broken?.reason ?? `Newest hash: ${data.head}`} onClick={() => void refetch()}>
-      {data.broken === null ? (
-        <>
-          <ShieldCheck size={15} className="text-accent" /> Chain verified, {count(data.checked)} events
-        </>
-      ) : (
+    <Button kind="quiet" disabled={isFetching} title={data && `Newest hash: ${data.head}`} onClick={() => void refetch()}>
+      {data !== undefined && data.broken !== null ? (
+        // This stays, whatever becomes of a later check.
         <span className="inline-flex items-center gap-1.5 text-bad">
           <ShieldX size={15} /> Chain broken at {data.broken.action}, {absoluteTime(data.broken.created_at)}: {data.broken.reason}
         </span>
+      ) : data !== undefined && error === null ? (
+        <>
+          <ShieldCheck size={15} className="text-accent" /> Chain verified, {count(data.checked)} events
+        </>
+      ) : isFetching ? (
+        'Checking the chain…'
+      ) : (
+        <span className="text-bad">The chain was not checked. Check again</span>
       )}
     </Button>
   );
