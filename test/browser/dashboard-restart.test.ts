@@ -245,10 +245,25 @@ test('a list that is not read at an interval is read again after a failure of th
   await page.goto('/dashboard/settings/members');
   await refusal.nth(1).waitFor();
   await refusal.first().waitFor({ state: 'detached' });
-  // What the overview could not read is not taken for nothing, nor what it read before for new.
-  await refuse('**/api/webhook_endpoints', 500);
+});
+
+test('the overview names what it could not read, also while that is read again, and takes it neither for nothing nor for new', async () => {
+  const refuse = (route: Route) => route.fulfill({ status: 500, json: { detail: 'Not now.' } });
+  const alert = (text: string) => page.getByRole('alert').getByText(text, { exact: true });
+  let asked = 0;
+  await page.route('**/api/webhook_endpoints', async (route) => {
+    asked += 1;
+    // The second is never answered.
+    if (asked === 1) await refuse(route);
+  });
   await page.goto('/dashboard/');
-  await refusal.waitFor();
-  await refuse('**/dashboard/api/overview', 500);
-  await refusal.nth(1).waitFor();
+  const first = await alert('The webhook endpoints could not be read.').elementHandle();
+  for (const path of ['**/dashboard/api/overview', '**/api/sessions?limit=8']) await page.route(path, refuse, { times: 1 });
+  await page.evaluate("dispatchEvent(new Event('visibilitychange'))");
+  await alert('The last hour could not be read again.').waitFor();
+  await alert('The sessions could not be read again.').waitFor();
+  assert.equal(asked, 2);
+  assert.ok(await first?.isVisible());
+  assert.equal(await page.getByText('Not now.').count(), 3);
+  await page.unrouteAll();
 });

@@ -1,4 +1,5 @@
-import { type ReactNode, useEffect } from 'react';
+import type { UseQueryResult } from '@tanstack/react-query';
+import { type ReactNode, useEffect, useState } from 'react';
 import { Link } from 'wouter';
 import { RequestError } from '../server/request.ts';
 import { CodeBlock, CopyId } from './copy.tsx';
@@ -79,12 +80,22 @@ export function Empty({ title, text, command, children }: { title: string; text?
   );
 }
 
+const failureShape = 'mb-4 rounded-md border border-bad/40 bg-bad-tint px-3 py-2 text-bad';
+
 export function Failure({ error }: { error: Error }) {
-  // What is refused says why; what went wrong in the server is only in its log.
-  const requestId = error instanceof RequestError && error.status >= 500 ? error.requestId : undefined;
   return (
     // A form spaces its parts itself.
-    <div role="alert" className="mb-4 rounded-md border border-bad/40 bg-bad-tint px-3 py-2 text-bad [.gap-4>&]:mb-0">
+    <div role="alert" className={`${failureShape} [.gap-4>&]:mb-0`}>
+      <Reason error={error} />
+    </div>
+  );
+}
+
+/** What is refused says why; what went wrong in the server is only in its log. */
+function Reason({ error }: { error: Error }) {
+  const requestId = error instanceof RequestError && error.status >= 500 ? error.requestId : undefined;
+  return (
+    <>
       {error.message}
       {requestId !== undefined && (
         <>
@@ -92,6 +103,27 @@ export function Failure({ error }: { error: Error }) {
           The server's log says more about this request: <CopyId value={requestId} className="!text-[0.85em]" />
         </>
       )}
+    </>
+  );
+}
+
+/**
+ * Names one of several things on a page that cannot be read, until it can be. A screen reader says so once, and not again at each of the
+ * next reads: the reason, which has the id of a request, is outside of the alert.
+ */
+export function Unread({ what, query: { data, error, failureReason, errorUpdateCount } }: { what: string; query: UseQueryResult }) {
+  const latest = error ?? failureReason;
+  // While what was never read is read again there is no error: the last one stays.
+  const [reason, setReason] = useState(latest);
+  if (latest !== null && latest !== reason) setReason(latest);
+  const isUnread = data === undefined ? latest !== null || errorUpdateCount > 0 : error !== null;
+  if (!isUnread) return null;
+  return (
+    <div className={failureShape}>
+      <span role="alert">
+        {what} could not be read{data === undefined ? '' : ' again'}.
+      </span>{' '}
+      {reason !== null && <Reason error={reason} />}
     </div>
   );
 }

@@ -4,7 +4,7 @@ import { Chart } from '../../parts/chart.tsx';
 import { Figure } from '../../parts/figure.tsx';
 import { FirstMessage } from '../../parts/first-message.tsx';
 import { compact, count, duration, money, plural } from '../../parts/format.ts';
-import { Failure, Page, Section, UnreadPage, Waiting } from '../../parts/page.tsx';
+import { Page, Section, Unread, UnreadPage, Waiting } from '../../parts/page.tsx';
 import { useRead } from '../../server/queries.ts';
 import type { List, Overview, SessionRow } from '../../server/types.ts';
 import { SessionTable } from '../sessions/session-table.tsx';
@@ -19,7 +19,7 @@ export default function OverviewPage() {
   const failureRate = turns.sampled === 0 ? 0 : turns.failed / turns.sampled;
   return (
     <Page title="Overview" aside="the last hour">
-      {overview.error !== null && <Failure error={overview.error} />}
+      <Unread what="The last hour" query={overview} />
       <div className="mb-8 grid grid-cols-2 gap-px overflow-hidden rounded-lg border border-line bg-line *:last:max-lg:col-span-2 lg:grid-cols-5">
         <Figure label="Turns per minute" value={perMinute(turns.count)} note={plural(turns.count, 'turn')} />
         <Figure
@@ -69,14 +69,13 @@ export default function OverviewPage() {
           </Link>
         }
       >
-        {sessions.data !== undefined && sessions.data.data.length === 0 ? (
+        <Unread what="The sessions" query={sessions} />
+        {sessions.data === undefined ? (
+          sessions.errorUpdateCount === 0 && <Waiting />
+        ) : sessions.data.data.length === 0 ? (
           <FirstMessage title="No conversations yet." />
-        ) : sessions.data !== undefined ? (
-          <SessionTable sessions={sessions.data.data} />
-        ) : sessions.error !== null ? (
-          <Failure error={sessions.error} />
         ) : (
-          <Waiting />
+          <SessionTable sessions={sessions.data.data} />
         )}
       </Section>
     </Page>

@@ -2,7 +2,7 @@ import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { State } from '../../parts/badge.tsx';
 import { plural } from '../../parts/format.ts';
-import { Failure, Section } from '../../parts/page.tsx';
+import { Section, Unread } from '../../parts/page.tsx';
 import { Time } from '../../parts/time.tsx';
 import { useAgents, useRead } from '../../server/queries.ts';
 import type { Overview, WebhookList } from '../../server/types.ts';
@@ -11,14 +11,15 @@ import { endpointState } from '../webhooks/webhooks.tsx';
 
 /** Lists of what a person should look at, with links. A list without entries is not shown. */
 export function Problems({ turns: { failures }, budget }: Overview) {
-  const { data: agents = [], error: agentsError } = useAgents({ refetchInterval: 15_000 });
-  const { data, error: endpointsError } = useRead<WebhookList>('/api/webhook_endpoints', { refetchInterval: 15_000 });
-  const endpoints = data?.webhook_endpoints.filter((endpoint) => endpointState(endpoint) !== 'enabled') ?? [];
+  const readAgents = useAgents({ refetchInterval: 15_000 });
+  const readEndpoints = useRead<WebhookList>('/api/webhook_endpoints', { refetchInterval: 15_000 });
+  const agents = readAgents.data ?? [];
+  const endpoints = readEndpoints.data?.webhook_endpoints.filter((endpoint) => endpointState(endpoint) !== 'enabled') ?? [];
   return (
     <>
       {/* Without it, what could not be read would look as if nothing were wrong. */}
-      {agentsError !== null && <Failure error={agentsError} />}
-      {endpointsError !== null && <Failure error={endpointsError} />}
+      <Unread what="The agents" query={readAgents} />
+      <Unread what="The webhook endpoints" query={readEndpoints} />
       <ProblemList title="Turns are refused">
         {budget.reason === null ? [] : [<Problem key="budget" state="refused" to="/usage" title={refusalOf(budget.reason)} />]}
       </ProblemList>
