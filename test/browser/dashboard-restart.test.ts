@@ -25,14 +25,16 @@ async function say(text: string): Promise<void> {
 /** Keeps posts to this path waiting, until the returned function says what becomes of them. */
 async function hold(path: string): Promise<(answer: (route: Route) => Promise<void>) => Promise<void>> {
   const held: Route[] = [];
-  await page.route(path, (route) => (route.request().method() === 'POST' ? void held.push(route) : route.continue()));
+  let isOver = false;
+  await page.route(path, (route) => (route.request().method() === 'POST' && !isOver ? void held.push(route) : route.continue()));
   return async (answer) => {
     const [route] = held;
     assert.ok(route !== undefined && held.length === 1);
     const answered = page.waitForResponse((response) => response.request() === route.request());
+    // The route stays: of a request that is sent just while it is taken away, the response would not be told.
+    isOver = true;
     await answer(route);
     await (await answered).finished();
-    await page.unrouteAll();
   };
 }
 
