@@ -134,13 +134,28 @@ test('a session that is opened late does not take the place of the one that the 
   await answer((route) => route.continue());
   await sent;
   assert.equal(page.url(), here);
-  // A turn is stopped once, however long the answer takes.
+});
+
+test('a turn is stopped once, however long the answer takes, and meanwhile that of another session can be', async () => {
+  const stop = page.getByRole('button', { name: 'Stop' });
+  const disabled = page.locator('[aria-disabled]', { hasText: 'Stop' });
+  await page.goto('/dashboard/playground/assistant');
   await say('/delay 200\n/words 200');
-  await page.getByRole('button', { name: 'Stop' }).waitFor();
+  await stop.waitFor();
+  await page.getByRole('button', { name: 'New session' }).click();
+  await say('/delay 200\n/words 200');
+  await stop.waitFor();
   const stopped = await hold('**/events');
-  await page.getByRole('button', { name: 'Stop' }).click();
-  await page.locator('[aria-disabled]', { hasText: 'Stop' }).waitFor();
+  await stop.click();
+  await disabled.waitFor();
+  await page.goBack();
+  await page.locator('button:not([aria-disabled])', { hasText: 'Stop' }).waitFor();
+  await page.goForward();
+  await disabled.waitFor();
   await stopped((route) => route.continue());
+  await log().getByText('Stopped').waitFor();
+  await page.goBack();
+  await stop.click();
   await log().getByText('Stopped').waitFor();
 });
 

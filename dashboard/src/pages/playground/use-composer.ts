@@ -1,4 +1,4 @@
-import { useMutation } from '@tanstack/react-query';
+import { useIsMutating, useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Conversation } from '../../conversation/fold.ts';
 import { managedPath } from '../../conversation/use-conversation.ts';
@@ -64,7 +64,9 @@ export function useComposer({ org, agent, sessionId, release, conversation, last
     },
     onSettled: () => sessionStorage.removeItem(sendingKey),
   });
+  const stopKey = ['stop', sessionId];
   const stop = useMutation({
+    mutationKey: stopKey,
     mutationFn: () => post(`${managedPath(org, agent, sessionId)}/events`, { type: 'user.interrupt' }),
     onError: notifyError,
   });
@@ -82,7 +84,8 @@ export function useComposer({ org, agent, sessionId, release, conversation, last
     outgoing: notLogged(outgoing, sessionId, conversation),
     isSending: send.isPending,
     send: () => send.mutate({ id: performance.now(), sessionId, text, files, isAccepted: false, after: lastSeq }),
-    isStopping: stop.isPending,
+    // Of this session: it may have been asked for before the person looked at another one.
+    isStopping: useIsMutating({ mutationKey: stopKey }) > 0,
     stop: () => stop.mutate(),
   };
 }
