@@ -100,6 +100,9 @@ test('a release that fails is not activated, and one that is active and failed c
   await page.getByLabel('Agent').press('k');
   await page.getByText('Release 1 failed, so keyless cannot answer.').waitFor();
   await page.locator('[aria-label=Agent]:focus').waitFor();
+  await page.goBack();
+  await page.locator('main:focus').waitFor();
+  await page.goForward();
   await page.getByRole('link', { name: 'All releases' }).click();
   await app.request('PUT', '/api/model_credentials/anthropic', { api_key: 'sk-ant-0123456789abcdef' });
   const first = page.getByRole('row', { name: /Release 1/ });

@@ -32,7 +32,9 @@ export function ScrollRestoration({ location }: { location: string }) {
     const content = document.getElementById('content');
     if (content === null) return;
     content.scrollTo(0, isHistoryMove ? (positions.get(window.location.href) ?? 0) : 0);
-    if (!content.contains(document.activeElement)) (sameSelect(content) ?? content).focus({ preventScroll: true });
+    if (content.contains(document.activeElement)) return;
+    const chosen = isHistoryMove ? undefined : sameSelect(content);
+    (chosen ?? content).focus({ preventScroll: true });
   }, [location]);
   return null;
 }
