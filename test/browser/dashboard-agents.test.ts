@@ -207,6 +207,12 @@ test('an agent is made, and deleted by name', async () => {
     .getByRole('row', { name: /Release 1/ })
     .getByText('active')
     .waitFor();
+  // After a dialog whose button cannot take the focus back it is not on the one beside it.
+  await page.getByRole('button', { name: 'Change', exact: true }).press('Enter');
+  await dialog().waitFor();
+  await page.getByText('Change', { exact: true }).evaluate((button) => Object(button).setAttribute('hidden', ''));
+  await dialog().getByLabel('Name').press('Enter');
+  await page.locator('main:focus').waitFor();
   await page.getByRole('button', { name: 'Delete', exact: true }).click();
   await dialog()
     .getByRole('heading', { name: `Delete ${name}?` })
