@@ -137,9 +137,20 @@ test('a dropped file goes along with the next message', async () => {
 test('a running turn is stopped', async () => {
   await fresh();
   await say('/delay 200\n/words 200');
-  await page.getByRole('button', { name: 'Stop' }).press('Enter');
+  const field = page.locator('[aria-label=Message]');
+  // An Enter that is held down, or comes just when the focus is in the field, was meant for the button.
+  await field.fill('half-written');
+  await page.evaluate(`addEventListener('focusin', ({ target }) => {
+    if (target.matches('[aria-label=Message]')) setTimeout(() => target.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true })));
+  })`);
+  await page.getByRole('button', { name: 'Stop' }).focus();
+  await page.keyboard.down('Enter');
   await log().getByText('Stopped').waitFor();
   await page.locator('[aria-label=Message]:focus').waitFor();
+  await page.keyboard.down('Enter');
+  await page.keyboard.up('Enter');
+  assert.equal(await field.inputValue(), 'half-written');
+  await field.fill('');
 });
 
 test('markup of an agent fetches nothing and runs nothing', async () => {
@@ -290,8 +301,14 @@ test('a session is followed live by a second person, and stopped', async () => {
   await second.page.getByText('seen by one').first().waitFor();
   await say('/say seen by both');
   await second.page.getByRole('log').getByText('seen by both', { exact: true }).waitFor();
-  await second.page.getByRole('button', { name: 'Stop' }).click();
-  await second.page.getByRole('button', { name: 'Stop session' }).click();
+  await second.page.getByRole('button', { name: 'Stop' }).press('Enter');
+  await second.page.getByRole('button', { name: 'Stop session' }).focus();
+  await second.page.keyboard.down('Enter');
+  await second.page.locator('button:focus', { hasText: 'Resume' }).waitFor();
+  // What is still held down does not resume it.
+  await second.page.keyboard.down('Enter');
+  await second.page.keyboard.up('Enter');
+  assert.ok(await second.page.getByRole('button', { name: 'Resume' }).isEnabled());
   await second.page.getByRole('button', { name: 'Resume' }).click();
   await second.page.getByRole('button', { name: 'Stop', exact: true }).waitFor();
   assert.equal((await app.request('GET', `/demo/assistant/v1/sessions/${sessionId}`)).body.status, 'active');

@@ -1,3 +1,4 @@
+import { focusWasMoved } from './late-enter.ts';
 import { nearestControl } from './nearest-control.ts';
 
 /** What has the focus, or had it when it was removed. Only if it was shown: who points or taps does not look for it. */
@@ -29,6 +30,7 @@ export function keepFocus(): void {
     const wasInDialog = removed.closest('dialog') !== null;
     const next = wasInDialog ? document.getElementById('content') : nearestControl(change.target, change.previousSibling);
     next?.focus({ preventScroll: true });
+    focusWasMoved();
   }).observe(document.body, { childList: true, subtree: true });
 }
 
