@@ -235,6 +235,7 @@ test('of an entry of another day the log of a session shows the day, and the pla
 });
 
 test('where none of the latest sessions has failed the list says so, and looks further back when it is asked to', async () => {
+  await app.request('POST', '/demo/assistant/v1/sessions', {});
   const { body: found } = await app.request('GET', '/dashboard/api/sessions?limit=1');
   await page.route('**/dashboard/api/sessions?state=failed*', (route) => {
     const isFirst = !route.request().url().includes('cursor=');
@@ -243,7 +244,19 @@ test('where none of the latest sessions has failed the list says so, and looks f
   await page.goto('/dashboard/sessions?state=failed');
   await page.getByText('None of the latest sessions failed in its last turn.').waitFor();
   assert.equal(await page.locator('tbody tr').count(), 0);
-  await page.getByRole('button', { name: 'Look through older sessions' }).click();
+  const look = page.getByRole('button', { name: 'Look through older sessions' });
+  const refusal = page.locator('[popover] p', { hasText: 'Not now.' });
+  // The route that was made last comes first: it is refused once, and once more it has no answer before the list is left.
+  await page.route('**/*cursor=further', () => {}, { times: 1 });
+  await page.route('**/*cursor=further', (route) => route.fulfill({ status: 500, json: { detail: 'Not now.' } }), { times: 1 });
+  await look.click();
+  await refusal.waitFor();
+  await look.click();
+  await page.getByRole('link', { name: 'API keys' }).click();
+  await page.getByText('First key').waitFor();
+  assert.equal(await refusal.count(), 1, 'it is not said again');
+  await page.goBack();
+  await look.click();
   await page.locator('tbody tr').waitFor();
   await page.unrouteAll();
 });

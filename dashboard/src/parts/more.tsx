@@ -6,6 +6,7 @@ import type { List } from '../server/types.ts';
 import { Button } from './button.tsx';
 import { notifyError } from './notice.tsx';
 import { noPoll, notePoll, pollInterval } from './poll-interval.ts';
+import { useWhileShown } from './while-shown.ts';
 
 type Pages<Page> = UseInfiniteQueryResult<InfiniteData<Page>, Error>;
 
@@ -46,10 +47,12 @@ export function More({
   pages: Pick<Pages<unknown>, 'hasNextPage' | 'isFetchingNextPage' | 'fetchNextPage'>;
   label?: string;
 }) {
+  // Leaving the list ends the read, and what is then told may be why the one before had failed.
+  const say = useWhileShown(notifyError);
   if (!pages.hasNextPage) return null;
   const read = async () => {
     const { error } = await pages.fetchNextPage();
-    if (error !== null) notifyError(error);
+    if (error !== null) say(error);
   };
   return (
     <div className="mt-3 text-center">
