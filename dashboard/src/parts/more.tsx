@@ -12,7 +12,7 @@ type Pages<Page> = UseInfiniteQueryResult<InfiniteData<Page>, Error>;
 
 /**
  * A list that is read page by page. While only the first page is shown, it is read again at the interval, or less often (see
- * `pollInterval`). Once more pages are shown the list is not refreshed, unless a read failed, since each time all of them would have to be read.
+ * `pollInterval`). Once more pages are shown the list is not refreshed, unless doing so failed, since each time all of them would have to be read.
  */
 export function usePages<Item, Page extends List<Item> = List<Item>>(
   path: string,
@@ -32,7 +32,10 @@ export function usePages<Item, Page extends List<Item> = List<Item>>(
     initialPageParam: '',
     getNextPageParam: (last) => last.next_cursor ?? undefined,
     refetchInterval: ({ state }) => {
-      if (refetchInterval === false || (state.data?.pages.length ?? 0) > 1) return intervalAfter(state.error);
+      const isLong = (state.data?.pages.length ?? 0) > 1;
+      // Only the next page could not be read, which the button asks for again: after too many requests these would be many more.
+      if (isLong && state.fetchMeta?.fetchMore !== undefined) return false;
+      if (isLong || refetchInterval === false) return intervalAfter(state.error);
       return pollInterval(refetchInterval, poll.current);
     },
   });
