@@ -10,7 +10,7 @@ import { headers, key, operatorKey, type Parley, startParley } from './parley.ts
 
 const seconds = Number(process.env.BENCH_SECONDS ?? '5');
 /** A flood takes a second or two to open its connections; the time after that should outweigh it. */
-const floodSeconds = 2 * seconds;
+const floodSeconds = 4 * seconds;
 const message = '{"text":"/words 64"}';
 const completion = '{"messages":[{"role":"user","content":"/words 64"}]}';
 /** A turn of a tenth of a second, nearly all of which it waits, as for a real model. */
