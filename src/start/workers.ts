@@ -16,8 +16,8 @@ export const serving = 'serving';
 /** A worker's message when it was told to stop, and the two answers. */
 const leaving = 'leaving';
 const answers = { replaced: 'another serves', stopping: 'all of them stop' };
-/** How long a worker that was told to stop waits for another to serve: several times what a start takes. */
-const replacementMs = 5_000;
+/** How long a worker that was told to stop waits for another to serve: many times what a start takes, which on a busy machine can be seconds. */
+const replacementMs = 15_000;
 
 /**
  * Runs `count` server processes behind one port, each with its own event loop, and replaces those that stop or die. The first worker
