@@ -126,7 +126,7 @@ test('a new token that cannot be fetched, as after a sleep, is waited for as wel
 });
 
 /** The script of a page that has little patience. */
-const impatient = 'AbortSignal.timeout = ((timeout) => (ms) => timeout(Math.min(ms, 300)))(AbortSignal.timeout.bind(AbortSignal));';
+const impatient = 'AbortSignal.timeout = ((timeout) => (ms) => timeout(Math.min(ms, 1_000)))(AbortSignal.timeout.bind(AbortSignal));';
 
 test('a token that never comes, because the network is gone without a word, is asked for again', async () => {
   const page = await visit(impatient);
