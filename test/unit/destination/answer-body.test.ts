@@ -1,6 +1,6 @@
 // Own process: the clock that it stops leaves answers of this process waiting for good.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { type MockTracker, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import { AnswerBody } from '../../../src/destination/answer-body.ts';
@@ -10,13 +10,7 @@ test('an answer goes on whose reader catches up just as what was gathered is bei
   const request = connection();
   const body = new AnswerBody(request, () => {});
   const reader = body.getReader();
-  for (let piece = 0; piece < 4; piece += 1) {
-    body.add(Buffer.from('word '));
-    await Promise.resolve();
-    if (piece === 3) break;
-    mock.timers.tick(50);
-    await setImmediate();
-  }
+  await fill(body, mock);
   assert(request.paused, 'four pieces are as many as wait unread');
   mock.timers.tick(50);
   for (let piece = 0; piece < 4; piece += 1) await reader.read();
@@ -76,13 +70,7 @@ test('an answer that ends while its reader asks for more is read to its end', as
     () => {},
   );
   const reader = body.getReader();
-  for (let piece = 0; piece < 4; piece += 1) {
-    body.add(Buffer.from('word '));
-    await Promise.resolve();
-    if (piece === 3) break;
-    mock.timers.tick(50);
-    await setImmediate();
-  }
+  await fill(body, mock);
   body.add(Buffer.alloc(8 * 1024));
   mock.timers.tick(50);
   for (let piece = 0; piece < 4; piece += 1) await reader.read();
@@ -96,6 +84,18 @@ test('an answer that ends while its reader asks for more is read to its end', as
   assert.equal(Buffer.from((await reader.read()).value ?? []).toString(), 'the end');
   assert((await reader.read()).done);
 });
+
+/** Hands on as many pieces as wait unread; the connection rests for a moment after the last one. */
+async function fill(body: AnswerBody, mock: MockTracker): Promise<void> {
+  for (let piece = 0; piece < 4; piece += 1) {
+    if (piece > 0) {
+      mock.timers.tick(50);
+      await setImmediate();
+    }
+    body.add(Buffer.from('word '));
+    await Promise.resolve();
+  }
+}
 
 /** A request whose connection can be told to rest. */
 function connection(onResume = () => {}): Dispatcher.DispatchController {
