@@ -1,8 +1,8 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Refusal, Refusals } from './refusals.ts';
+import type { Asked, Refusal, Refusals } from './refusals.ts';
 import { awaitsAnswer } from './unreadable.ts';
-import { createRequestReader, type WholeRequest } from './whole-request.ts';
+import { createRequestReader } from './whole-request.ts';
 
 interface EarlyRefusals {
   refusals: Pick<Refusals, 'refuse'>;
@@ -18,7 +18,7 @@ interface EarlyRefusals {
  */
 export function refuseEarly(server: Server, { refusals, isBusy, isStaying }: EarlyRefusals): void {
   const keepAlive = `keep-alive: timeout=${Math.floor(server.keepAliveTimeout / 1000)}`;
-  const refuse = (socket: Socket, request: WholeRequest): boolean => {
+  const refuse = (socket: Socket, request: Asked): boolean => {
     // Answers keep the order of the requests, and do not pile up for a client that reads none.
     if (!isStaying() || awaitsAnswer(socket) || socket.writableLength > 0) return false;
     const refusal = refusals.refuse(request);
@@ -31,7 +31,7 @@ export function refuseEarly(server: Server, { refusals, isBusy, isStaying }: Ear
 }
 
 /** Reads a connection ahead of node:http, which no longer reads it itself once somebody else listens for its bytes. */
-function readAhead(socket: Socket, refuse: (socket: Socket, request: WholeRequest) => boolean): void {
+function readAhead(socket: Socket, refuse: (socket: Socket, request: Asked) => boolean): void {
   const parsers = socket.listeners('data') as ((chunk: Buffer) => void)[];
   const readRequest = createRequestReader();
   let isFirst = true;

@@ -12,7 +12,7 @@ interface Remembered {
   body: string;
 }
 
-/** What identifies who asks for what. */
+/** What of a request tells who asks for what. */
 export interface Asked {
   method?: string | undefined;
   url?: string | undefined;

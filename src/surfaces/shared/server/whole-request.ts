@@ -1,9 +1,4 @@
-/** What identifies who asks for what, as node:http would tell it of the same request. */
-export interface WholeRequest {
-  method: 'POST';
-  url: string;
-  headers: { host?: string | undefined; authorization?: string | undefined; origin?: undefined };
-}
+import type { Asked } from './refusals.ts';
 
 /** Larger heads are left to node:http, which refuses them. */
 const maxHeadBytes = 16 * 1024;
@@ -17,7 +12,7 @@ const known = new Set(['authorization', 'content-length', 'host']);
  * Reads bytes that are exactly one POST: its head and its body, of the length that its head says. Undefined for everything that is not
  * as plain as that, also if it is valid: parts of a request, several of them, and whatever asks for more than an answer.
  */
-export function readWholeRequest(bytes: Buffer, headBytes = headBytesOf(bytes)): WholeRequest | undefined {
+export function readWholeRequest(bytes: Buffer, headBytes = headBytesOf(bytes)): Asked | undefined {
   if (headBytes > maxHeadBytes) return undefined;
   const head = bytes.toString('latin1', 0, headBytes);
   const [, url] = plainHead.exec(head) ?? [];
@@ -34,8 +29,8 @@ export function readWholeRequest(bytes: Buffer, headBytes = headBytesOf(bytes)):
 }
 
 /** Does the same for the bytes of one connection. Most heads there are the same as the one before: those are only compared. */
-export function createRequestReader(): (bytes: Buffer) => WholeRequest | undefined {
-  let last: { head: Buffer; length: number; request: WholeRequest } | undefined;
+export function createRequestReader(): (bytes: Buffer) => Asked | undefined {
+  let last: { head: Buffer; length: number; request: Asked } | undefined;
   return (bytes) => {
     if (bytes.length === last?.length && last.head.compare(bytes, 0, last.head.length) === 0) return last.request;
     const headBytes = headBytesOf(bytes);
