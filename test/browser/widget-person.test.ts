@@ -234,6 +234,36 @@ test('a late token of a source that was replaced sends what waits for it if it i
   assert.deepEqual(await said(page).allTextContents(), ['You: /say of Bob', 'You: /say waiting for it']);
 });
 
+test('of the tokens of one source, one that was asked for before another person signed in and comes after does not bring the former back', async () => {
+  const page = await visit();
+  await page.exposeFunction('mint', tokenOf);
+  await page.evaluate('globalThis.late = Promise.withResolvers(); globalThis.answers = [late.promise]');
+  await change(page, "chat.tokenUrl = undefined; chat.tokenProvider = () => answers.shift() ?? mint('bob')");
+  await say(page, '/say asked for as Ada');
+  await until(async () => (await page.evaluate('answers.length')) === 0, 5_000, 'the first token is asked for');
+  await change(page, 'chat.remove(); document.body.append(chat)');
+  await say(page, '/say of Bob');
+  await answers(page).getByText('of Bob').waitFor({ timeout: 5_000 });
+  const stored = () => page.evaluate('Object.values(localStorage)');
+  const ofBob = await stored();
+  await page.evaluate("late.resolve(mint('ada'))");
+  await page.evaluate('new Promise((resolve) => setTimeout(resolve, 300))');
+  assert.deepEqual(await stored(), ofBob);
+  assert.deepEqual(await said(page).allTextContents(), ['You: /say of Bob']);
+});
+
+test('a first message that waits for a token while the element is moved is shown once it is sent', async () => {
+  const page = await visit();
+  await page.exposeFunction('mint', tokenOf);
+  await page.evaluate('globalThis.late = Promise.withResolvers()');
+  await change(page, 'chat.tokenUrl = undefined; chat.tokenProvider = () => late.promise');
+  await say(page, '/say moved');
+  await change(page, 'chat.remove(); document.body.append(chat)');
+  await page.evaluate("late.resolve(mint('ada'))");
+  await answers(page).getByText('moved').waitFor({ timeout: 5_000 });
+  assert.deepEqual(await said(page).allTextContents(), ['You: /say moved']);
+});
+
 test('a session that is made for somebody who has left meanwhile is not remembered in place of that of the next one', async () => {
   for (const give of ['chat.token = await mint(person)', 'chat.tokenProvider = () => mint(person)']) {
     const page = await visit();

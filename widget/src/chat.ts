@@ -42,9 +42,9 @@ export class Chat {
     this.#changed = changed;
   }
 
-  /** Continues the conversation that this browser stored, if there is one. */
+  /** Continues the conversation that this browser stored, if there is one and none has begun here. */
   resume(): void {
-    this.#queue = this.#load();
+    if (this.#sessionId === undefined) this.#queue = this.#load();
   }
 
   /** Throws when the message could not be sent. It is then dropped here, and the caller has to keep the text. */

@@ -23,6 +23,9 @@ export interface Visitor {
   hasLeft?: boolean;
   /** Where their tokens come from now. */
   source?: unknown;
+  /** How often they were asked for, and when the one was that has last said who it is. */
+  asked?: number;
+  heard?: number;
   /** The one that has said that they are here, until it is used. */
   token?: string | undefined;
 }
@@ -42,17 +45,24 @@ export function connect(connection: Connection, visitor: Visitor, changed: () =>
   const source = tokenProvider ?? tokenUrl;
   // Asked again at once, a source that names somebody else each time would be asked without end.
   const known = visitor.source === source ? visitor.token : undefined;
+  if (visitor.source !== source) visitor.heard = 0;
   visitor.source = source;
   visitor.token = undefined;
-  /** Who is here with the token: this visitor, or another one, who goes on. A late one, of a source that was replaced, does not say. */
-  const recognize = (token: string): Visitor | undefined => {
+  /**
+   * Who is here with the token: this visitor, or another one, who goes on. A late one does not say: one of a source that was replaced,
+   * or that was asked for before the one that has said it.
+   */
+  const recognize = (token: string, asked = 0): Visitor | undefined => {
     if (visitor.hasLeft) return undefined;
     const claims = claimsOf(token);
     if (claims === undefined) return visitor;
     const subject = typeof claims.sub === 'string' ? claims.sub : undefined;
-    const isLate = visitor.source !== source;
-    // Whoever had no name before has only signed in.
-    if (!isLate) visitor.subject ??= subject;
+    const isLate = visitor.source !== source || asked < (visitor.heard ?? 0);
+    if (!isLate) {
+      visitor.heard = asked;
+      // Whoever had no name before has only signed in.
+      visitor.subject ??= subject;
+    }
     if (visitor.subject === subject) return visitor;
     if (isLate) return undefined;
     sessionId.forget();
@@ -88,11 +98,13 @@ function tokenSource(
   ask: TokenProvider,
   known: string | undefined,
   visitor: Visitor,
-  recognize: (token: string) => Visitor | undefined,
+  recognize: (token: string, asked: number) => Visitor | undefined,
 ): TokenProvider {
   const askNow = async () => {
+    visitor.asked = (visitor.asked ?? 0) + 1;
+    const asked = visitor.asked;
     const token = await ask();
-    if (token && recognize(token) !== visitor) throw new ParleyError('The token came too late, or is for another end user');
+    if (token && recognize(token, asked) !== visitor) throw new ParleyError('The token came too late, or is for another end user');
     return token;
   };
   // Another source, or the element back on the page, may be there because somebody else is. That has to be known before they write, and

@@ -199,7 +199,10 @@ export class ParleyChat extends LitElement {
     this.#atEnd = true;
     try {
       await sent;
-      if (!visitor.hasLeft) chat.keep(this.#text);
+      if (visitor.hasLeft) return;
+      chat.keep(this.#text);
+      // The element was moved meanwhile, and its new chat knows nothing of a conversation that begins with this message.
+      if (this.#chat !== chat && this.#sending === 1) this.#chat?.resume();
     } catch (error) {
       if (visitor.hasLeft) return;
       // Back into the message field, before what was typed meanwhile.
