@@ -43,7 +43,8 @@ const insertSessions: PreparedStatement = {
   writes: true,
 };
 
-const maxBatch = 128;
+/** No more than of operations of turns, for the same reason; see log.ts. */
+const maxBatch = 64;
 
 interface Waiting {
   row: Record<string, unknown>;
