@@ -54,12 +54,8 @@ export async function startPGlite(directory: string | undefined, options: Engine
   // From here on nothing handles the thread's `error` event: if the engine fails, so does the process, which cannot work without it.
   await once(thread, 'message');
   const stream = () => new ThreadSocket(thread);
-  const pool = new pg.Pool({ max: 1, idleTimeoutMillis: 0, allowExitOnIdle: true, user: 'postgres', stream });
-  /** Not `pool.query`, which closes the connection when a statement fails. */
-  const query = async (statement: string | pg.QueryConfig) => {
-    const client = await pool.connect();
-    return client.query(statement).finally(() => client.release());
-  };
+  const pool = new pg.Pool({ max: 1, idleTimeoutMillis: 0, allowExitOnIdle: true, user: 'postgres', stream, pipeline: true });
+  const query = sharingConnection(pool);
   const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool: refusingWrites(pool, checkSpace) }) });
   const endUpkeep = keepUp(db, checkSpace, directory, logger);
   return {
@@ -93,6 +89,42 @@ export async function startPGlite(directory: string | undefined, options: Engine
       await once(thread, 'exit');
       await onClosed?.();
     },
+  };
+}
+
+/**
+ * Runs statements that are no part of a transaction. One that comes while others run, or wait for the connection, is sent right behind
+ * them: otherwise the engine would idle until this thread has read the answer before it, which under load takes as long as a statement.
+ * Whoever else waits for the connection gets it as soon as those have been answered.
+ */
+function sharingConnection(pool: pg.Pool): (statement: string | pg.QueryConfig) => Promise<pg.QueryResult> {
+  interface Lease {
+    client: Promise<pg.PoolClient>;
+    isHeld: boolean;
+    users: number;
+  }
+  let last: Lease | undefined;
+  const join = (): Lease => {
+    if (last !== undefined && !(last.isHeld && pool.waitingCount > 0)) return last;
+    const lease: Lease = { client: pool.connect(), isHeld: false, users: 0 };
+    last = lease;
+    return lease;
+  };
+  return async (statement) => {
+    const lease = join();
+    lease.users += 1;
+    try {
+      const client = await lease.client;
+      lease.isHeld = true;
+      return await client.query(statement);
+    } finally {
+      lease.users -= 1;
+      if (lease.users === 0) {
+        if (last === lease) last = undefined;
+        // Not with the error of a statement: that would close the connection.
+        if (lease.isHeld) (await lease.client).release();
+      }
+    }
   };
 }
 

@@ -27,6 +27,47 @@ test('a statement that takes long holds up nothing but other statements', async 
   assert.ok(rounds > 10, `the event loop went round ${rounds} times`);
 });
 
+test('the engine goes on with the next statement while this thread is busy', async () => {
+  const long = database.prepared({ name: 'long', text: 'select count(*) from generate_series(1, 1000000)' }, []);
+  const next = database.prepared<{ ms: number }>(
+    { name: 'now', text: 'select extract(epoch from clock_timestamp())::float8 * 1000 as ms' },
+    [],
+  );
+  // Until both have been sent.
+  await sleep(20);
+  const busyUntil = Date.now() + 2_000;
+  while (Date.now() < busyUntil);
+  await long;
+  const [row] = await next;
+  assert.ok((row?.ms ?? Number.POSITIVE_INFINITY) < busyUntil);
+});
+
+test('of statements that are under way together, one that fails fails alone', async () => {
+  const divide = (name: string, by: number) => database.prepared({ name, text: 'select 6 / $1::integer as share' }, [by]);
+  const [two, none, three, again] = await Promise.allSettled([divide('a', 2), divide('b', 0), divide('c', 3), divide('b', 6)]);
+  assert.deepEqual(two, { status: 'fulfilled', value: [{ share: 3 }] });
+  assert.equal(none.status === 'rejected' && none.reason.code, '22012');
+  assert.deepEqual(three, { status: 'fulfilled', value: [{ share: 2 }] });
+  assert.deepEqual(again, { status: 'fulfilled', value: [{ share: 1 }] });
+});
+
+test('a transaction gets its turn although some statement is always under way, and none of them gets into it', async () => {
+  let isDone = false;
+  const isolated = { name: 'in-transaction', text: "select current_setting('parley.test', true) as value" };
+  const seen = new Set<unknown>();
+  const keepBusy = async () => {
+    while (!isDone) for (const { value } of await database.prepared<{ value: string | null }>(isolated, [])) seen.add(value || null);
+  };
+  const busy = [keepBusy(), keepBusy(), keepBusy()];
+  await database.db.transaction().execute(async (transaction) => {
+    await sql`select set_config('parley.test', 'inside', true)`.execute(transaction);
+    await sleep(50);
+  });
+  isDone = true;
+  await Promise.all(busy);
+  assert.deepEqual([...seen], [null]);
+});
+
 test('closing waits for a statement that is under way, and ends', async () => {
   const other = await openTestDatabase();
   const long = sql`select count(*) from generate_series(1, 1000000)`.execute(other.db);
@@ -93,7 +134,7 @@ test('a statement that fails leaves the connection and what it has prepared', as
   const divide = { name: 'divide', text: 'select 12 / $1::int as quotient' };
   await assert.rejects(database.prepared(divide, [0]), { code: '22012' });
   assert.deepEqual(await database.prepared(divide, [4]), [{ quotient: 3 }]);
-  const prepared = await sql<{ name: string }>`select name from pg_prepared_statements`.execute(database.db);
+  const prepared = await sql<{ name: string }>`select name from pg_prepared_statements where name = 'divide'`.execute(database.db);
   assert.deepEqual(prepared.rows, [{ name: 'divide' }]);
   await assert.rejects(
     database.db.transaction().execute((db) => sql`select 1 / 0`.execute(db)),
