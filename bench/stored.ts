@@ -34,7 +34,8 @@ const requests: Request[] = [
   })),
   { name: 'search, a surface that half have', path: () => '/dashboard/api/sessions?surface=native' },
   { name: 'search, a release that all have', path: () => '/dashboard/api/sessions?release=1' },
-  { name: 'search, a surface that nothing has', path: () => '/dashboard/api/sessions?surface=gateway' },
+  { name: 'search, a surface that 40 have, the oldest', path: () => '/dashboard/api/sessions?surface=gateway' },
+  { name: 'search, a surface that nothing has', path: () => '/dashboard/api/sessions?surface=responses' },
   { name: 'search, a release that nothing has', path: () => '/dashboard/api/sessions?release=2' },
   { name: 'sessions of each release', path: () => '/dashboard/api/agents/assistant/pins' },
   { name: 'approvals', path: () => '/dashboard/api/approvals' },
@@ -98,7 +99,10 @@ async function startStored(serverUrl: string, count: number): Promise<Parley> {
   return parley;
 }
 
-/** A session every half minute up to now. Some of the 40 oldest, which are the slowest to find, are stopped, running or paused. */
+/**
+ * A session every half minute up to now. The 40 oldest, which are the slowest to find, came over a surface of their own, and some of them are
+ * stopped, running or paused.
+ */
 function seed(count: number): string[] {
   const id = `'ses_stored' || lpad(n::text, 10, '0')`;
   const at = `now() - interval '30 seconds' * n`;
@@ -106,7 +110,7 @@ function seed(count: number): string[] {
   return [
     `insert into sessions (id, org_id, agent_id, release_version, surface, status, metadata, end_user_id, instance_key, current_agent, pending_input,
       active_turn_id, last_seq, message_count, last_message_at, created_at, updated_at)
-    select ${id}, a.org_id, a.id, 1, case when n % 2 = 0 then 'native' else 'managed' end,
+    select ${id}, a.org_id, a.id, 1, case when ${oldest} then 'gateway' when n % 2 = 0 then 'native' else 'managed' end,
       case when ${oldest} and n % 4 = 2 then 'stopped' else 'active' end, '{"plan":"pro","source":"web"}',
       -- Every end user has ten sessions; those of the first thousand sessions are called user-0 to user-99.
       case when n < ${few} then 'user-' || n % 100 else 'other-' || n / 10 end, 'user:' || n % 100, 'main',

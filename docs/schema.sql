@@ -328,6 +328,14 @@ create table releases (
 );
 CREATE INDEX releases_unfinished ON public.releases USING btree (created_at) WHERE (state = ANY (ARRAY['pending'::text, 'materializing'::text]));
 
+create table session_counts (
+  agent_id integer not null,
+  release_version integer not null,
+  surface text not null,
+  sessions integer not null,
+  constraint session_counts_pkey PRIMARY KEY (agent_id, release_version, surface)
+);
+
 create table session_participants (
   session_id text not null,
   name text not null,
@@ -370,6 +378,8 @@ CREATE INDEX sessions_of_end_user ON public.sessions USING btree (agent_id, end_
 CREATE INDEX sessions_pending ON public.sessions USING btree (org_id, updated_at DESC) WHERE (pending_input IS NOT NULL);
 CREATE INDEX sessions_stopped ON public.sessions USING btree (agent_id, updated_at DESC, id DESC) WHERE (status = 'stopped'::text);
 CREATE INDEX unstored_sessions ON public.sessions USING btree (updated_at) WHERE (NOT stored);
+CREATE CONSTRAINT TRIGGER dropped_session_counted AFTER DELETE ON public.sessions DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION count_dropped_session();
+CREATE TRIGGER new_sessions_counted AFTER INSERT ON public.sessions REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION count_new_sessions();
 CREATE TRIGGER participants_remembered AFTER UPDATE OF participants ON public.sessions FOR EACH ROW EXECUTE FUNCTION remember_participants();
 
 create table turns (
@@ -879,6 +889,30 @@ begin
     where org_id = for_org and agent_id = for_agent and instance_key = for_instance;
     if coalesce(instance_used, 0) >= b.instance_spend_cap_micros then return 'instance_spend_cap_exceeded'; end if;
   end if;
+  return null;
+end $function$;
+
+-- From 0044-session-counts.sql.
+CREATE OR REPLACE FUNCTION public.count_dropped_session()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update session_counts set sessions = sessions - 1
+  where agent_id = old.agent_id and release_version = old.release_version and surface = old.surface;
+  return null;
+end $function$;
+
+-- From 0044-session-counts.sql.
+CREATE OR REPLACE FUNCTION public.count_new_sessions()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  -- In this order, so that two processes cannot deadlock.
+  insert into session_counts as counted (agent_id, release_version, surface, sessions)
+  select agent_id, release_version, surface, count(*) from added group by agent_id, release_version, surface order by 1, 2, 3
+  on conflict (agent_id, release_version, surface) do update set sessions = counted.sessions + excluded.sessions;
   return null;
 end $function$;
 

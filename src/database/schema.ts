@@ -39,6 +39,7 @@ export interface Schema {
   turns: TurnsTable;
   approvals: ApprovalsTable;
   deleted_responses: { id: string; org_id: number; session_id: string; turn_id: string; while_running: Generated<boolean> };
+  session_counts: { agent_id: number; release_version: number; surface: Surface; sessions: number };
   session_participants: { session_id: string; name: string; org_id: number; created_at: Date };
   workspace_files: {
     org_id: number;

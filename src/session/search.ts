@@ -54,9 +54,25 @@ const firstPart = 1 / 25;
 export async function searchSessions(db: Db, orgId: number, search: SessionSearch): Promise<FoundPage> {
   const { limit, maxScanned = needsLookup(search) ? maxLookedUp : defaultMaxScanned } = search;
   if (scannedConditions(search).length === 0) return readPage(db, orgId, search, undefined);
+  if (!(await isAnywhere(db, orgId, search))) return { sessions: [], horizon: undefined };
   const page = await readPage(db, orgId, search, await findHorizon(db, orgId, search, maxScanned * firstPart));
   if (page.sessions.length === limit || page.horizon === undefined) return page;
   return readPage(db, orgId, search, await findHorizon(db, orgId, search, maxScanned));
+}
+
+/** False when no session has the surface and the release: none has to be scanned to find that out. */
+async function isAnywhere(db: Db, orgId: number, search: SessionSearch): Promise<boolean> {
+  const { surface, release } = search;
+  if (surface === undefined && release === undefined) return true;
+  const conditions = [
+    ofAgents(orgId, search),
+    sql`c.sessions > 0`,
+    ...(surface === undefined ? [] : [sql`c.surface = ${surface}`]),
+    ...(release === undefined ? [] : [sql`c.release_version = ${release}`]),
+  ];
+  const { rows } = await sql`
+    select 1 from agents a join session_counts c on c.agent_id = a.id where ${sql.join(conditions, sql` and `)} limit 1`.execute(db);
+  return rows.length > 0;
 }
 
 async function readPage(db: Db, orgId: number, search: SessionSearch, horizon: FoundPage['horizon']): Promise<FoundPage> {
@@ -111,7 +127,7 @@ function needsLookup({ state }: SessionSearch): boolean {
   return state === 'failed' || state === 'idle';
 }
 
-function ofAgents(orgId: number, { agentId }: SessionSearch) {
+function ofAgents(orgId: number, { agentId }: Pick<SessionSearch, 'agentId'>) {
   return agentId === undefined ? sql`a.org_id = ${orgId}` : sql`a.org_id = ${orgId} and a.id = ${agentId}`;
 }
 
@@ -123,20 +139,12 @@ export async function findSessionRow(db: Db, orgId: number, sessionId: string): 
   return rows[0];
 }
 
-/** How many of an agent's newest sessions are pinned to each release: counting all would cost more the more are stored. */
-export async function sessionsPerRelease(
-  db: Db,
-  orgId: number,
-  agentId: number,
-  countedAtMost = 10_000,
-): Promise<{ pins: { version: number; sessions: number }[]; isPartial: boolean }> {
+/** How many of an agent's sessions are pinned to each release. */
+export async function sessionsPerRelease(db: Db, orgId: number, agentId: number): Promise<{ version: number; sessions: number }[]> {
   const { rows } = await sql<{ version: number; sessions: number }>`
-    select release_version as version, count(*)::integer as sessions from (
-      select release_version from sessions where org_id = ${orgId} and agent_id = ${agentId}
-      order by updated_at desc, id desc limit ${countedAtMost}
-    ) pinned group by release_version`.execute(db);
-  const counted = rows.reduce((sum, { sessions }) => sum + sessions, 0);
-  return { pins: rows, isPartial: counted === countedAtMost };
+    select c.release_version as version, sum(c.sessions)::integer as sessions from agents a join session_counts c on c.agent_id = a.id
+    where ${ofAgents(orgId, { agentId })} and c.sessions > 0 group by c.release_version`.execute(db);
+  return rows;
 }
 
 /** Looks up one event by its key. As an `exists`, the planner reads all events instead: 90 ms for 60,000 sessions. */

@@ -71,8 +71,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
 
   server.get('/dashboard/api/agents/:slug/pins', { config, onRequest, schema: { hide: true } }, async (request) => {
     const agent = await findAgent(request, pathParameter(request, 'slug'));
-    const { pins, isPartial } = await sessionsPerRelease(db, agent.orgId, agent.id);
-    return { data: pins, is_partial: isPartial };
+    return { data: await sessionsPerRelease(db, agent.orgId, agent.id) };
   });
 
   /** Opens a session on any release, so that one can be tried before it is activated. */

@@ -36,9 +36,7 @@ function AgentReleases({ agent }: { agent: Agent }) {
   const path = `/api/agents/${agent.slug}/releases`;
   const pages = usePages<Release>(`${path}?limit=50`, 5_000);
   const isActivating = useIsActivating(path);
-  const pins = useRead<{ data: ReleasePins[]; is_partial: boolean }>(`/dashboard/api/agents/${agent.slug}/pins`, {
-    refetchInterval: 30_000,
-  });
+  const pins = useRead<{ data: ReleasePins[] }>(`/dashboard/api/agents/${agent.slug}/pins`, { refetchInterval: 30_000 });
   const releases = pages.items;
   const active = releases.find((release) => release.active);
   const from = query.read('from');
@@ -96,7 +94,6 @@ function AgentReleases({ agent }: { agent: Agent }) {
       ) : (
         <>
           <ReleaseList agent={agent} releases={releases} pins={pins.data?.data ?? []} mayActivate={mayRelease} />
-          {pins.data?.is_partial && <p className="mt-2 text-dim">Sessions are counted among the 10,000 most recently active.</p>}
           {releases.some(isUnfinished) && (
             <p className="mt-2 text-dim" role="status">
               Materializing: connecting to its MCP servers and pinning their tools.

@@ -1,0 +1,37 @@
+-- How many sessions of an agent are pinned to each release and came over each API, so that nobody has to count or scan sessions for that.
+-- Neither ever changes of a session. Triggers keep the numbers, so that they are right whichever version of the program writes.
+create table if not exists session_counts (
+  agent_id integer not null,
+  release_version integer not null,
+  surface text not null,
+  sessions integer not null,
+  primary key (agent_id, release_version, surface)
+);
+
+create or replace function count_new_sessions() returns trigger language plpgsql as $$
+begin
+  -- In this order, so that two processes cannot deadlock.
+  insert into session_counts as counted (agent_id, release_version, surface, sessions)
+  select agent_id, release_version, surface, count(*) from added group by agent_id, release_version, surface order by 1, 2, 3
+  on conflict (agent_id, release_version, surface) do update set sessions = counted.sessions + excluded.sessions;
+  return null;
+end $$;
+
+create or replace function count_dropped_session() returns trigger language plpgsql as $$
+begin
+  update session_counts set sessions = sessions - 1
+  where agent_id = old.agent_id and release_version = old.release_version and surface = old.surface;
+  return null;
+end $$;
+
+-- Whoever writes sessions meanwhile waits for the rest of this file.
+create or replace trigger new_sessions_counted after insert on sessions referencing new table as added
+  for each statement execute function count_new_sessions();
+-- At the end of the transaction: otherwise whoever creates a session would wait until all that belongs to a dropped one is deleted.
+drop trigger if exists dropped_session_counted on sessions;
+create constraint trigger dropped_session_counted after delete on sessions deferrable initially deferred
+  for each row execute function count_dropped_session();
+
+delete from session_counts;
+insert into session_counts (agent_id, release_version, surface, sessions)
+select agent_id, release_version, surface, count(*) from sessions group by agent_id, release_version, surface;
