@@ -40,13 +40,19 @@ export async function dropEmptied(db: Db, feed: Feed): Promise<void> {
 
 /**
  * Whether the session was created by the responses API, runs no turn, and has no response left. Every start of a turn and every
- * answer to an approval made one response.
+ * answer to an approval made one response. All of them are counted, while the session is locked, only if those of its first and of its
+ * newest turn are deleted: nearly always that tells, however long the conversation is.
  */
 async function isEmptied(db: Db, sessionId: string): Promise<boolean> {
+  const turnIds = sql`select turn_id from events where session_id = ${sessionId} and type = 'turn-started'`;
+  const deleted = sql`select turn_id from deleted_responses where session_id = ${sessionId}`;
   const { rows } = await sql<{ emptied: boolean }>`
-    select exists (select 1 from sessions where id = ${sessionId} and surface = 'responses' and active_turn_id is null)
-      and (select count(*) from deleted_responses where session_id = ${sessionId})
+    select case
+      when not exists (select 1 from sessions where id = ${sessionId} and surface = 'responses' and active_turn_id is null) then false
+      when (${turnIds} order by seq limit 1) not in (${deleted}) then false
+      when (${turnIds} order by seq desc limit 1) not in (${deleted}) then false
+      else (select count(*) from deleted_responses where session_id = ${sessionId})
         >= (select count(*) from events where session_id = ${sessionId} and type in ('turn-started', 'approval-resolved'))
-      as emptied`.execute(db);
+    end as emptied`.execute(db);
   return rows[0]?.emptied ?? false;
 }

@@ -44,6 +44,26 @@ test('a session that cannot be dropped keeps no other from being dropped, nor th
   assert.deepEqual(await left(again.context.database.db), ['bad', 'bad response']);
 });
 
+test('a session goes with the last of its responses, and not before, in whichever order they are deleted', async (t) => {
+  const app = await startApp(t);
+  const { db } = app.context.database;
+  const path = '/demo/assistant/v1/responses';
+  for (const order of ['ABC', 'ACB', 'BAC', 'BCA', 'CAB', 'CBA']) {
+    const ids = new Map<string, string>();
+    for (const name of 'ABC') {
+      const previous = [...ids.values()].at(-1);
+      const body = { input: '/say hello', ...(previous === undefined ? {} : { previous_response_id: previous }) };
+      ids.set(name, (await app.request('POST', path, body)).body.id);
+    }
+    const sessions: number[] = [];
+    for (const name of order) {
+      assert.equal((await app.request('DELETE', `${path}/${ids.get(name)}`)).status, 200);
+      sessions.push((await left(db)).length);
+    }
+    assert.deepEqual(sessions, [1, 1, 0], order);
+  }
+});
+
 test('when twenty sessions in a row cannot be dropped, the rest is left for the next time', async () => {
   const tried: string[] = [];
   const rows = Array.from({ length: 50 }, (_, number) => ({ id: String(number) }));
