@@ -55,7 +55,7 @@ export async function startPGlite(directory: string | undefined, options: Engine
   await once(thread, 'message');
   const stream = () => new ThreadSocket(thread);
   const pool = new pg.Pool({ max: 1, idleTimeoutMillis: 0, allowExitOnIdle: true, user: 'postgres', stream, pipeline: true });
-  const query = sharingConnection(pool);
+  const shared = new SharedConnection(pool);
   const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool: refusingWrites(pool, checkSpace) }) });
   const endUpkeep = keepUp(db, checkSpace, directory, logger);
   return {
@@ -63,23 +63,23 @@ export async function startPGlite(directory: string | undefined, options: Engine
     db,
     async prepared<Row>({ name, text, writes }: PreparedStatement, values: unknown[]) {
       if (writes) checkSpace();
-      const { rows } = await query({ name, text, values });
+      const { rows } = await shared.query({ name, text, values });
       return rows as Row[];
     },
     urgently: async (statement) => (await statement.execute(db)).rows,
-    exclusively: (work) => work(db, async (text) => void (await query(text))),
+    exclusively: (work) => work(db, async (text) => void (await shared.query(text))),
     async listen(receive) {
       const client = await pool.connect();
       client.on('notification', ({ payload = '' }) => receive(payload));
       await client.query('listen parley').finally(() => client.release());
     },
     async notify(payload) {
-      await query({ text: 'select pg_notify($1, $2)', values: ['parley', payload] });
+      await shared.query({ text: 'select pg_notify($1, $2)', values: ['parley', payload] });
     },
-    pool: () => ({ open: 1, idle: pool.idleCount, waiting: pool.waitingCount }),
+    pool: () => ({ open: 1, idle: pool.idleCount, waiting: pool.waitingCount + Math.max(0, shared.unanswered - 1) }),
     async ping() {
       checkSpace();
-      await query('select 1');
+      await shared.query('select 1');
     },
     async close() {
       endUpkeep();
@@ -97,35 +97,34 @@ export async function startPGlite(directory: string | undefined, options: Engine
  * them: otherwise the engine would idle until this thread has read the answer before it, which under load takes as long as a statement.
  * Whoever else waits for the connection gets it as soon as those have been answered.
  */
-function sharingConnection(pool: pg.Pool): (statement: string | pg.QueryConfig) => Promise<pg.QueryResult> {
-  interface Lease {
-    client: Promise<pg.PoolClient>;
-    isHeld: boolean;
-    users: number;
+class SharedConnection {
+  /** Statements that have no answer yet. */
+  unanswered = 0;
+  private readonly pool: pg.Pool;
+  private last: { client: Promise<pg.PoolClient>; isHeld: boolean; users: number } | undefined;
+
+  constructor(pool: pg.Pool) {
+    this.pool = pool;
   }
-  let last: Lease | undefined;
-  const join = (): Lease => {
-    if (last !== undefined && !(last.isHeld && pool.waitingCount > 0)) return last;
-    const lease: Lease = { client: pool.connect(), isHeld: false, users: 0 };
-    last = lease;
-    return lease;
-  };
-  return async (statement) => {
-    const lease = join();
+
+  async query(statement: string | pg.QueryConfig): Promise<pg.QueryResult> {
+    if (this.last === undefined || (this.last.isHeld && this.pool.waitingCount > 0))
+      this.last = { client: this.pool.connect(), isHeld: false, users: 0 };
+    const lease = this.last;
     lease.users += 1;
-    try {
-      const client = await lease.client;
-      lease.isHeld = true;
-      return await client.query(statement);
-    } finally {
+    this.unanswered += 1;
+    // Fails only once the pool has been closed.
+    const client = await lease.client;
+    lease.isHeld = true;
+    return client.query(statement).finally(() => {
+      this.unanswered -= 1;
       lease.users -= 1;
-      if (lease.users === 0) {
-        if (last === lease) last = undefined;
-        // Not with the error of a statement: that would close the connection.
-        if (lease.isHeld) (await lease.client).release();
-      }
-    }
-  };
+      if (lease.users > 0) return;
+      if (this.last === lease) this.last = undefined;
+      // Not with the error of a statement: that would close the connection.
+      client.release();
+    });
+  }
 }
 
 /** Passes bytes to the engine's thread and back. `pg` uses it as a socket. */

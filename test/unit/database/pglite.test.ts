@@ -28,18 +28,20 @@ test('a statement that takes long holds up nothing but other statements', async 
 });
 
 test('the engine goes on with the next statement while this thread is busy', async () => {
-  const long = database.prepared({ name: 'long', text: 'select count(*) from generate_series(1, 1000000)' }, []);
+  const long = database.prepared({ name: 'long', text: 'select pg_sleep(0.2)' }, []);
   const next = database.prepared<{ ms: number }>(
     { name: 'now', text: 'select extract(epoch from clock_timestamp())::float8 * 1000 as ms' },
     [],
   );
   // Until both have been sent.
   await sleep(20);
+  assert.equal(database.pool().waiting, 1);
   const busyUntil = Date.now() + 2_000;
   while (Date.now() < busyUntil);
   await long;
   const [row] = await next;
   assert.ok((row?.ms ?? Number.POSITIVE_INFINITY) < busyUntil);
+  assert.equal(database.pool().waiting, 0);
 });
 
 test('of statements that are under way together, one that fails fails alone', async () => {
