@@ -28,6 +28,8 @@ const gatherMsPerOperation = 2;
 const enoughOperations = 20;
 /** Some seconds of work for the database: a message behind so many would be answered too late. */
 const maxWaiting = 4_096;
+/** How long a message may wait for the statements before its own when one of them has failed. */
+const patienceMs = 5_000;
 
 export interface Applied<Result = ResultOf<Operation>> {
   result: Result;
@@ -41,6 +43,7 @@ interface Waiting {
   operation: Operation;
   /** The operation as JSON, made before it joins a batch: if it cannot be serialized, no other operation fails with it. */
   text: string;
+  since: number;
   resolve(applied: Applied): void;
   reject(error: unknown): void;
 }
@@ -84,7 +87,7 @@ export class SessionLog {
     if (operation.kind === 'admit' && this.waitingWrites >= maxWaiting) return Promise.reject(overloaded());
     const applied = new Promise<Applied>((resolve, reject) => {
       const { isWriting } = this.batches;
-      this.batches.add({ operation, text: JSON.stringify(operation), resolve, reject });
+      this.batches.add({ operation, text: JSON.stringify(operation), since: performance.now(), resolve, reject });
       if (isWriting && (!this.busyOrgs.has(operation.org) || this.hasEnough())) this.endGathering();
     });
     // The SQL function answers each kind of operation with its own results.
@@ -190,7 +193,12 @@ export class SessionLog {
       if (mayBeWritten) this.doubt(entry.operation.session);
       entry.reject(error);
     }
-    if (mayBeWritten) this.holderName.giveUp();
+    if (!mayBeWritten) return;
+    this.holderName.giveUp();
+    // While the database hangs, each statement fails only after seconds: whoever is behind several of them would hear of it after a minute.
+    const longAgo = performance.now() - patienceMs;
+    const isTooLate = ({ operation, since }: Waiting) => operation.kind === 'admit' && since < longAgo;
+    for (const entry of this.batches.withdraw(isTooLate)) entry.reject(error);
   }
 }
 

@@ -3,7 +3,7 @@
  * came; those that come meanwhile go together into the next.
  */
 export class Batches<Entry> {
-  private readonly entries: Entry[] = [];
+  private entries: Entry[] = [];
   private writing = false;
   private readonly maxLength: number;
   private readonly write: (batch: Entry[]) => Promise<void>;
@@ -29,6 +29,13 @@ export class Batches<Entry> {
     this.writing = true;
     // What else is added in this round of the event loop goes along.
     setImmediate(() => void this.writeAll());
+  }
+
+  /** Takes those entries out that are not in a batch yet. */
+  withdraw(isMeant: (entry: Entry) => boolean): Entry[] {
+    const withdrawn = this.entries.filter(isMeant);
+    if (withdrawn.length > 0) this.entries = this.entries.filter((entry) => !isMeant(entry));
+    return withdrawn;
   }
 
   private async writeAll(): Promise<void> {

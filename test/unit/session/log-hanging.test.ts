@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { newId } from '../../../src/ids.ts';
+import { SessionLog } from '../../../src/session/log.ts';
+import type { Operation } from '../../../src/session/operations.ts';
+import { startApp } from '../../support/app.ts';
+import { admission, said } from '../../support/written-log.ts';
+
+const app = await startApp({ after });
+const { database } = app.context;
+
+test('messages that waited long for a statement that fails are refused with it; what running turns write, and newer messages, are not', async (t) => {
+  let now = 0;
+  t.mock.method(performance, 'now', () => now);
+  const sent: string[][] = [];
+  const hanging = Promise.withResolvers<never>();
+  const prepared = async <Row>(statement: { name: string; text: string }, values: unknown[]): Promise<Row[]> => {
+    sent.push((JSON.parse(String(values[0])) as { session: string }[]).map((operation) => operation.session));
+    return sent.length === 1 ? hanging.promise : database.prepared<Row>(statement, values);
+  };
+  const log = new SessionLog({ ...database, prepared }, 'proc_test', 60_000, false);
+  const outcomes = new Map<string, string>();
+  const ask = (operation: Operation) =>
+    log.apply(operation).then(
+      ({ result }) => outcomes.set(operation.session, result.status),
+      (error: Error) => outcomes.set(operation.session, error.message),
+    );
+  const message = (session: string) => ask(admission(session, newId('turn_')));
+  const asked = [message('under way')];
+  await setImmediate();
+  const turn = newId('turn_');
+  const commitPoint: Operation = { kind: 'note', org: 1, session: 'old commit point', turn, events: [said('x')], messages: 1 };
+  asked.push(message('old message'), ask(commitPoint));
+  now = 6_000;
+  asked.push(message('new message'));
+  now = 10_000;
+  hanging.reject(new Error('Query read timeout'));
+  await Promise.all(asked);
+  assert.deepEqual(sent, [['under way'], ['old commit point', 'new message']]);
+  assert.deepEqual(Object.fromEntries(outcomes), {
+    'under way': 'Query read timeout',
+    'old message': 'Query read timeout',
+    'old commit point': 'not-found',
+    'new message': 'not-found',
+  });
+});
