@@ -1,5 +1,6 @@
 -- How many sessions of an agent are pinned to each release and came over each API, so that nobody has to count or scan sessions for that.
--- Neither ever changes of a session. Triggers keep the numbers, so that they are right whichever version of the program writes.
+-- Neither ever changes of a session. Triggers keep the numbers, so that they are right whichever version of the program writes; the next
+-- migration adds the sessions that are there already.
 create table if not exists session_counts (
   agent_id integer not null,
   release_version integer not null,
@@ -24,14 +25,9 @@ begin
   return null;
 end $$;
 
--- Whoever writes sessions meanwhile waits for the rest of this file.
 create or replace trigger new_sessions_counted after insert on sessions referencing new table as added
   for each statement execute function count_new_sessions();
 -- At the end of the transaction: otherwise whoever creates a session would wait until all that belongs to a dropped one is deleted.
 drop trigger if exists dropped_session_counted on sessions;
 create constraint trigger dropped_session_counted after delete on sessions deferrable initially deferred
   for each row execute function count_dropped_session();
-
-delete from session_counts;
-insert into session_counts (agent_id, release_version, surface, sessions)
-select agent_id, release_version, surface, count(*) from sessions group by agent_id, release_version, surface;

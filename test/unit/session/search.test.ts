@@ -19,7 +19,7 @@ await seedDemo(app.context.database, 'demo', { sessions: 300, turns: 1, longEven
 await sql`update sessions set agent_id = ${other} where id > 'ses_demo_0000250'`.execute(db);
 await sql`update sessions set surface = 'gateway', release_version = 7 where right(id, 2) = '90'`.execute(db);
 // No session changes like this otherwise: they are counted again.
-await sql`delete from migrations where name = '0044-session-counts.sql'`.execute(db);
+await sql`delete from migrations where name = '0045-stored-sessions-counted.sql'`.execute(db);
 await migrate(app.context.database);
 
 /** Every page, and how many there were. */
