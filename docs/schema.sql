@@ -672,7 +672,7 @@ begin
   return json_build_object('status', 'started', 'turn', operation.turn, 'started', begin_turn(s, operation.turn, message, false));
 end $function$;
 
--- From 0038-file-bytes.sql.
+-- From 0046-pauses-beside-new-sessions.sql.
 -- A commit point of a running turn: `append` goes on, `pause` waits for a person, `end` settles and lets the next begin. If the files of
 -- an `append` do not fit, nothing is written and it answers 'files-full'.
 -- Webhook events are written whether an endpoint is enabled or not: a disabled one can be given later what it missed.
@@ -692,8 +692,9 @@ begin
   if not found then return json_build_object('status', 'lost'); end if;
   select * into s from sessions where id = t.session_id;
   if operation.kind = 'pause' and not t.interrupted then
-    -- Held until this commits: whoever deletes the agent next finds the question.
-    perform 1 from agents where id = s.agent_id and deleted_at is null for share;
+    -- Held until this commits: whoever deletes the agent next, and locks it for update, finds the question. New sessions, which count
+    -- themselves in the same row, do not wait for it, nor does it wait for them: pauses take agents in no order.
+    perform 1 from agents where id = s.agent_id and deleted_at is null for key share;
     if not found then
       operation.kind := 'stop';
       operation.reason := 'stop';

@@ -84,6 +84,8 @@ export async function updateAgent(
 
 /** Marks the agent as deleted, so that no route finds it; its sessions are kept. False when the org has no such agent. */
 export async function deleteAgent(transaction: Db, actor: Actor, agentId: number): Promise<boolean> {
+  // A turn that is about to pause keeps the agent from being locked like this; see `advance_turn`.
+  await transaction.selectFrom('agents').select('id').where('org_id', '=', actor.orgId).where('id', '=', agentId).forUpdate().execute();
   const row = await transaction
     .updateTable('agents')
     .set({ deleted_at: actor.at })

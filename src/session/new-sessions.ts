@@ -1,6 +1,7 @@
 import type { Selectable } from 'kysely';
 import { type Database, isDatabaseFailure, type PreparedStatement } from '../database/database.ts';
 import type { Schema } from '../database/schema.ts';
+import { errorCode } from '../errors.ts';
 import { Batches } from '../work/batches.ts';
 import { type NewSession, type Session, sessionFrom } from './sessions.ts';
 
@@ -87,9 +88,10 @@ export class NewSessions {
     setImmediate(tell);
   }
 
-  /** When the content of one session made the statement fail, each is written alone, so that only that one fails. */
+  /** When the content of one session made the statement fail, or a conflict, each is written alone, so that only that one fails. */
   private async writeApart(batch: readonly Waiting[], error: unknown): Promise<void> {
-    if (batch.length === 1 || isDatabaseFailure(error)) for (const { reject } of batch) reject(error);
+    const isConflict = errorCode(error)?.startsWith('40') ?? false;
+    if (batch.length === 1 || (isDatabaseFailure(error) && !isConflict)) for (const { reject } of batch) reject(error);
     else for (const entry of batch) await this.write([entry]).catch(entry.reject);
   }
 }

@@ -130,6 +130,28 @@ test('the operator, while a turn holds the budget, holds nothing that the deleti
   assert.equal((await patching).status, 200);
 });
 
+test('a turn that pauses waits for no session that is being opened', options, async () => {
+  const { id, agentId } = await open('pausing');
+  const { body } = await elsewhere(async (transaction) => {
+    // Whoever opens a session counts it for its agent.
+    await sql`update agents set session_count = session_count where id = ${agentId}`.execute(transaction);
+    return app.request('POST', `/v1/sessions/${id}/messages`, { text: '/tool bash {"command":"ls"}' });
+  });
+  assert.equal(body.pending_input.tool, 'bash');
+  await app.request('DELETE', `/demo/assistant/v1/sessions/${id}`);
+});
+
+test('an agent is deleted only after a turn of it that is about to pause, whose question is then found', options, async () => {
+  const { body } = await app.request('POST', '/api/agents', { slug: 'short-lived' });
+  const { deleting } = await elsewhere(async (transaction) => {
+    await sql`select 1 from agents where id = ${body.agent.id} for key share`.execute(transaction);
+    const begun = app.request('DELETE', '/api/agents/short-lived');
+    await until(isWaitedFor);
+    return { deleting: begun };
+  });
+  assert.equal((await deleting).status, 204);
+});
+
 test('a session that is dropped after a turn is kept if another turn begins and ends before it can be locked', options, async () => {
   const { id } = await open('overtaken');
   await app.request('POST', `/v1/sessions/${id}/messages`, { text: 'one' });

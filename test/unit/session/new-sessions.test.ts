@@ -95,6 +95,24 @@ test('a session that cannot be stored fails alone', async () => {
   );
 });
 
+test('sessions that lose a conflict with another process together are written one by one', async () => {
+  const conflict = Object.assign(new Error('deadlock detected'), { code: '40P01' });
+  const losing = {
+    ...database,
+    async prepared<Row>(...call: Parameters<typeof database.prepared>): Promise<Row[]> {
+      if (JSON.parse(String(call[1][0])).length > 1) throw conflict;
+      return database.prepared<Row>(...call);
+    },
+  };
+  const newSessions = new NewSessions(losing);
+  const ids = [newId('ses_'), newId('ses_')];
+  const made = await Promise.all(ids.map((id) => newSessions.insert(session(id))));
+  assert.deepEqual(
+    made.map((one) => one?.id),
+    ids,
+  );
+});
+
 test('of the sessions that nobody wanted kept, those that rest are dropped after a while', async () => {
   const newSessions = new NewSessions(database);
   const ago = new Date(Date.now() - 120_000);
