@@ -79,10 +79,7 @@ interface Flooded {
   wellAfter: number;
 }
 
-/**
- * Measures alternately what the server can serve and what it serves in a flood. `kept` is the second as a share of the first;
- * the figures are those of the round with the median share.
- */
+/** What the server serves in a flood, by the round with the median share of what it can serve. */
 async function overloaded(target: Target, clientCount: number): Promise<(number | string)[]> {
   const clients = Array<Target>(clientCount).fill(target);
   await runClients(clients, AbortSignal.timeout(2_000));
@@ -105,12 +102,16 @@ async function overloaded(target: Target, clientCount: number): Promise<(number 
   ];
 }
 
+/** What the server can serve is measured before the flood and after it, because the machine may become slower or faster meanwhile. */
 async function flood(target: Target, clients: Target[]): Promise<Flooded> {
-  const capacity = (await runClients(clients, AbortSignal.timeout(seconds * 1000))).length / seconds;
+  const carried = async () => (await runClients(clients, AbortSignal.timeout(seconds * 1000))).length / seconds;
+  const before = await carried();
   const usual = percentile(await runClients([target], AbortSignal.timeout(1_000)), 0.9);
-  const child = fork(fileURLToPath(import.meta.url), ['flood', JSON.stringify({ target, capacity })]);
+  const child = fork(fileURLToPath(import.meta.url), ['flood', JSON.stringify({ target, capacity: before })]);
   const [report] = (await once(child, 'message')) as [FloodReport];
-  return { capacity, report, kept: report.servedInTime / floodSeconds / capacity, wellAfter: await untilWell(target, usual) };
+  const wellAfter = await untilWell(target, usual);
+  const capacity = (before + (await carried())) / 2;
+  return { capacity, report, kept: report.servedInTime / floodSeconds / capacity, wellAfter };
 }
 
 /** Seconds until a turn takes less than twice its usual time again. */
