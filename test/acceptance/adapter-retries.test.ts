@@ -1,9 +1,10 @@
 // Requests to the two adapters that are sent again.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { adapters, sessionCount, transcript } from '../support/adapter-wire.ts';
+import { adapters, sessionCount, transcript, withToken } from '../support/adapter-wire.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
+import type { Wire } from '../support/wire.ts';
 
 const app = await startApp({ after });
 const url = await app.listen();
@@ -75,3 +76,23 @@ for (const { name, body } of adapters) {
     assert.equal(await sessionCount(tenant), 1);
   });
 }
+
+test('visitors who send the same X-Svc-Session to a route that does not read it are not the same caller', async () => {
+  const tenant = await createTenant(url);
+  const [one, two] = [await withToken(tenant, {}), await withToken(tenant, {})];
+  const responses = `${tenant.agentPath}/v1/responses`;
+  for (const named of ['', 'undefined']) {
+    for (const [path, sent, repetition] of [
+      [responses, { input: 'hi' }, { 'x-stainless-retry-count': '1' }],
+      [responses, { input: 'hi' }, { 'idempotency-key': `response ${named}` }],
+      [`${tenant.agentPath}/v1/managed-agents/sessions`, {}, { 'idempotency-key': `session ${named}` }],
+    ] as const) {
+      const send = (visitor: Wire) => visitor.post(path, sent, { 'x-svc-session': named, ...repetition });
+      const [first, other, again] = [await send(one), await send(two), await send(one)];
+      assert.ok(other.status < 300, other.text);
+      assert.equal(other.headers.get('idempotent-replayed'), null);
+      assert.notEqual(other.body.id, first.body.id, `${path} with "${named}"`);
+      assert.equal(again.text, first.text);
+    }
+  }
+});

@@ -49,7 +49,7 @@ function completionRoute(server: Server, context: Context): void {
   server.post(
     '/completions',
     {
-      config,
+      config: { ...config, sessionInHeader: true },
       onRequest: [requireAgent(context, 'key-or-token'), requireHeaderSession],
       preValidation: [requireNamedSession, refuseOtherIdentity],
       schema: { tags, summary: 'Create a chat completion', body: chatBody, response: answeredByAdapter(200, chatCompletion) },

@@ -215,7 +215,7 @@ function mcpRoute(server: Server, context: Context): void {
   server.post(
     '/mcp',
     {
-      config,
+      config: { ...config, sessionInHeader: true },
       onRequest: async (request) => {
         const sessionId = request.headers['x-svc-session'];
         if (typeof sessionId !== 'string') return;

@@ -24,6 +24,8 @@ declare module 'fastify' {
     badBody?: 'invalid' | 'bad-request';
     /** The error body of a surface with a shape of its own. */
     errorBody?: (error: WireError) => unknown;
+    /** The route takes the session from `X-Svc-Session`, and refuses one that the caller cannot see. Others ignore this header. */
+    sessionInHeader?: boolean;
   }
   interface FastifyInstance {
     /** The open event streams of this server. */

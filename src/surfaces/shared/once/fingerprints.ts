@@ -52,7 +52,7 @@ function credentialOf(request: FastifyRequest, principal: Principal): string {
   }
 }
 
-/** The session that the request is about, if the path or a header names it. */
-function sessionNamedBy({ headers, params }: FastifyRequest): unknown {
-  return fieldOf(params, 'session_id') ?? headers['x-svc-session'];
+/** The session that the request is about, if the path names it, or a header that the route reads: elsewhere anyone could send the same. */
+function sessionNamedBy({ headers, params, routeOptions }: FastifyRequest): unknown {
+  return fieldOf(params, 'session_id') ?? (routeOptions.config.sessionInHeader ? headers['x-svc-session'] : undefined);
 }
