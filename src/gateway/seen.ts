@@ -22,9 +22,12 @@ export function sessionTarget(sessionId: string): string {
 
 const staleSeconds = 10;
 
-/** The idempotency key under which a submitted event's turn is admitted: the same event never runs two turns. */
+/**
+ * The idempotency key under which a submitted event's turn is admitted: the same event never runs two turns. A header cannot contain
+ * a line break, so this equals no key that a backend sends.
+ */
 export function turnKeyOf(eventId: string): string {
-  return `gateway ${eventId}`;
+  return `gateway\n${eventId}`;
 }
 
 /** Records an event for a target, or returns the existing record. */

@@ -4,6 +4,7 @@ import { after, test } from 'node:test';
 import { sql } from 'kysely';
 import { overloaded, ServiceError } from '../../../src/errors.ts';
 import { message, startGateway } from '../../support/gateway.ts';
+import { startReceiver } from '../../support/webhook-receiver.ts';
 
 const { parley, newOrganization, submit, deliver, logOf, sessionOf } = await startGateway({ after });
 
@@ -60,7 +61,7 @@ test('an event is acted on once, by its id or its Idempotency-Key', async () => 
   await parley.context.database.db
     .updateTable('idempotency_keys')
     .set({ created_at: dayAgo })
-    .where('key', 'in', ['k1', 'k2', 'gateway event-1'])
+    .where('key', 'in', ['k1', 'k2', 'gateway\nevent-1'])
     .execute();
   assert.equal((await submit(org, body)).status, 200);
   const still = await logOf(org, String([...sessions][0]), 1);
@@ -71,6 +72,24 @@ test('an event is acted on once, by its id or its Idempotency-Key', async () => 
   assert.equal((await bring({ ...brought, event: message('goodbye', { sender_id: 'bob' }) }, 'k2')).status, 200);
   const later = await logOf(org, String(first.headers['x-svc-session']), 1);
   assert.equal(later.at(-1).text, 'goodbye');
+});
+
+test('no Idempotency-Key of the backend is in the way of an event, nor is its answer taken for the reply', async (t) => {
+  const org = await newOrganization();
+  const elsewhere = await startReceiver(t);
+  const { id: own } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  const eve = { sender_id: 'eve', sender_type: 'ai', event_type: 'joined', sender_gateway_url: new URL(elsewhere.url).origin };
+  await submit(org, { ...eve, session_id: id });
+  const headers = { 'idempotency-key': 'gateway evt_same' };
+  await parley.call('POST', `/v1/sessions/${own}/messages`, { key: org.key, body: { text: '/say for me only' }, headers });
+  const answer = await submit(org, message('/say for all', { id: 'evt_same', session_id: id }));
+  assert.equal(answer.status, 200, answer.text);
+  const heard = await elsewhere.until((received) => received.length === 2);
+  assert.deepEqual(
+    heard.map(({ body }) => body.event.message),
+    ['/say for all', 'for all'],
+  );
 });
 
 test('a delivery that is overtaken by its own repetition and refused meanwhile is still the same event when it is sent again', async (t) => {

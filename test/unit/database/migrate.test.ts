@@ -64,6 +64,24 @@ test('files from before the bytes of an organization were counted are counted by
   ]);
 });
 
+test('an event that was admitted under the former name of its key keeps its turn, and a customer’s key of that name its own', async (t) => {
+  const database = await openTestDatabase();
+  t.after(() => database.close());
+  const { db } = database;
+  await sql`insert into organizations (slug, name) values ('one', '')`.execute(db);
+  await sql`insert into gateway_events (org_id, event_id, target, event) select id, event_id, 'submit', '{}'
+    from organizations, unnest(array['ours', 'theirs']) event_id where slug = 'one'`.execute(db);
+  await sql`insert into idempotency_keys (org_id, key, fingerprint, turn_id) select id, key, fingerprint, key from organizations,
+    (values ('gateway ours', 'gateway ours'), ('gateway theirs', 'a hash')) kept (key, fingerprint) where slug = 'one'`.execute(db);
+  await sql`delete from migrations where name = '0045-keys-of-gateway-events.sql'`.execute(db);
+  await migrate(database);
+  const { rows } = await sql`select key, fingerprint, turn_id from idempotency_keys order by key`.execute(db);
+  assert.deepEqual(rows, [
+    { key: 'gateway\nours', fingerprint: 'gateway\nours', turn_id: 'gateway ours' },
+    { key: 'gateway theirs', fingerprint: 'a hash', turn_id: 'gateway theirs' },
+  ]);
+});
+
 test('a start that waits while another process migrates says so', async () => {
   const lines: string[] = [];
   const logger = createLogger('warn', { write: (line) => lines.push(JSON.parse(line).msg) });
