@@ -1058,8 +1058,8 @@ begin
   where id = for_session and not participants::jsonb @> jsonb_build_array(participant);
 end $function$;
 
--- From 0003-turns.sql.
--- An entry that no turn answers, such as a message delivered by a gateway.
+-- From 0045-deliveries-to-stopped-sessions.sql.
+-- An entry that no turn answers, such as a message delivered by a gateway. Like any message it is refused by a stopped session.
 CREATE OR REPLACE FUNCTION public.note_event(operation turn_operation)
  RETURNS json
  LANGUAGE plpgsql
@@ -1070,6 +1070,7 @@ declare
 begin
   select * into s from sessions where id = operation.session and org_id = operation.org;
   if not found then return json_build_object('status', 'not-found'); end if;
+  if s.status = 'stopped' then return json_build_object('status', 'stopped'); end if;
   first := append_events(s, operation.turn, operation.events);
   update sessions set message_count = message_count + operation.messages,
     last_message_at = case when operation.messages > 0 then now() else last_message_at end where id = s.id;

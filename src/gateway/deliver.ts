@@ -7,13 +7,14 @@ import type { Destination } from '../destination/destinations.ts';
 import { notFound, orNotFound, ServiceError } from '../errors.ts';
 import { idOf } from '../ids.ts';
 import { queueForGateways } from '../outbox/gateway-deliveries.ts';
+import type { NewEvent } from '../session/events.ts';
 import { assertRoomFor } from '../session/participants.ts';
 import type { Session } from '../session/sessions.ts';
 import type { Turns } from '../turn/turns.ts';
 import { type GatewayEvent, gatewayUrl, maxHops } from './event.ts';
 import { checkGateway, isKnownParticipant, joinSession, newestSessionWith, senderOf, sessionOf } from './participants.ts';
 import type { GatewayIdentity } from './replies.ts';
-import { finishEvent, recordEvent, sessionTarget } from './seen.ts';
+import { finishEvent, forgetEvent, recordEvent, sessionTarget } from './seen.ts';
 
 interface DeliveryParts {
   database: Database;
@@ -80,14 +81,17 @@ async function addToSession(
   // Another request is adding it right now, or its process died while doing so: we know only once the record is stale.
   if (!seen.isNew && !seen.isStale)
     throw new ServiceError('unavailable', 'This event is already being delivered.', { retryAfterSeconds: 1 });
-  await joinSession(db, session.id, senderOf(event, identity.url, event.session_id));
   const messageId = idOf('msg_', seen.createdAt, `${orgId} ${event.id}`);
   if (event.message !== undefined && (seen.isNew || !(await isInLog(db, session.id, messageId)))) {
     const { message: text, sender_id: participantName, sender_type: participantType } = event;
-    await turns.note(orgId, session.id, [
-      { type: 'message-received', data: { messageId, text, participantName, participantType, silent: true } },
-    ]);
+    const said: NewEvent = { type: 'message-received', data: { messageId, text, participantName, participantType, silent: true } };
+    await turns.note(orgId, session.id, [said]).catch(async (error: unknown) => {
+      // Refused, for example by a stopped session: the sender can try again, and may find another session.
+      if (seen.isNew && error instanceof ServiceError) await forgetEvent(db, orgId, event.id, target);
+      throw error;
+    });
   }
+  await joinSession(db, session.id, senderOf(event, identity.url, event.session_id));
   await finishEvent(db, orgId, event.id, target);
 }
 

@@ -37,19 +37,23 @@ export async function joinSession(db: Db, sessionId: string, participant: Partic
 /** Whether the id is the slug of an agent of the org, or the name of a participant of one of its sessions. */
 export async function isKnownParticipant(db: Db, directory: Directory, orgId: number, participantId: string): Promise<boolean> {
   if ((await directory.agentBySlug(orgId, participantId)) !== undefined) return true;
-  const { rows } = await newestJoined(orgId, participantId).execute(db);
+  const { rows } = await sql`${joinedSessions(orgId, participantId)} limit 1`.execute(db);
   return rows.length > 0;
 }
 
-function newestJoined(orgId: number, participantId: string) {
-  return sql`select s.id, s.created_at from session_participants p
+/** The stored sessions that the participant joined, newest first. */
+function joinedSessions(orgId: number, participantId: string) {
+  return sql`select p.session_id as id, p.created_at, s.status from session_participants p
     join sessions s on s.id = p.session_id and s.org_id = p.org_id and s.stored join agents a on a.id = s.agent_id and a.deleted_at is null
-    where p.org_id = ${orgId} and p.name = ${participantId} order by p.created_at desc, p.session_id desc limit 1`;
+    where p.org_id = ${orgId} and p.name = ${participantId} order by p.created_at desc, p.session_id desc`;
 }
 
+/** How many sessions of a participant are searched for one that is not stopped: all of an agent's may be, and there may be a million. */
+const searched = 100;
+
 /**
- * The newest stored session that the participant joined or, for an agent, that it answers. An event that was delivered to the
- * participant before goes to the same session again, even if there is a newer one.
+ * The newest stored session that the participant joined or, for an agent, that it answers; a stopped one only if the last hundred are
+ * all stopped. An event that was delivered to the participant before goes to the same session again, even if there is a newer one.
  */
 export async function newestSessionWith(
   db: Db,
@@ -59,18 +63,24 @@ export async function newestSessionWith(
   eventId: string,
 ): Promise<string | undefined> {
   const agent = await directory.agentBySlug(orgId, participantId);
-  const { rows } = await sql<{ id: string }>`
-    select id from (
-      (${newestJoined(orgId, participantId)})
-      union all
-      (select id, created_at from sessions where org_id = ${orgId} and agent_id = ${agent?.id ?? 0} and stored
-       order by updated_at desc, id desc limit 1)
-      union all
-      (select s.id, 'infinity' from gateway_events g join sessions s on s.id = g.session_id and g.target = ${sessionTarget('')} || s.id
-       where g.org_id = ${orgId} and g.event_id = ${eventId}
-         and (s.agent_id = ${agent?.id ?? 0} or exists (select 1 from session_participants where session_id = s.id and name = ${participantId})))
-    ) found order by created_at desc, id desc limit 1`.execute(db);
-  return rows[0]?.id;
+  const newest = async (status: 'active' | 'stopped') => {
+    const { rows } = await sql<{ id: string }>`
+      select id from (
+        (select id, created_at from (${joinedSessions(orgId, participantId)} limit ${searched}) joined where status = ${status}
+         order by created_at desc, id desc limit 1)
+        union all
+        (select id, created_at from (
+           select id, created_at, updated_at, status from sessions where org_id = ${orgId} and agent_id = ${agent?.id ?? 0} and stored
+           order by updated_at desc, id desc limit ${searched}) answered
+         where status = ${status} order by updated_at desc, id desc limit 1)
+        union all
+        (select s.id, 'infinity' from gateway_events g join sessions s on s.id = g.session_id and g.target = ${sessionTarget('')} || s.id
+         where g.org_id = ${orgId} and g.event_id = ${eventId}
+           and (s.agent_id = ${agent?.id ?? 0} or exists (select 1 from session_participants where session_id = s.id and name = ${participantId})))
+      ) found order by created_at desc, id desc limit 1`.execute(db);
+    return rows[0]?.id;
+  };
+  return (await newest('active')) ?? newest('stopped');
 }
 
 /** The session of the org; throws the 404 if it does not exist or its agent was deleted. */

@@ -122,7 +122,7 @@ interface Results {
   resolve: ResolveResult;
   interrupt: InterruptResult;
   stop: InterruptResult;
-  note: { status: 'done'; seq: number } | { status: 'not-found' };
+  note: { status: 'done'; seq: number } | { status: 'not-found' | 'stopped' };
 }
 
 type AdmitResult =

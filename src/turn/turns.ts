@@ -252,7 +252,7 @@ export class Turns {
       events,
       messages: events.length,
     });
-    if (result.status === 'not-found') throw notFound();
+    if (result.status !== 'done') throw admissionError(result);
     this.parts.feed.publish(sessionId, numberEvents(events, turnId, result.seq, at));
   }
 

@@ -58,3 +58,37 @@ test('a delivery in the middle of a turn is seen by the agent in its next one', 
   const next = await parley.call('POST', `/v1/sessions/${id}/messages`, { key: org.key, body: { text: 'How many?' } });
   assert.match(next.body.text, /turn 2/, 'a delivery is no turn');
 });
+
+test('a delivery to a stopped session is 409 and leaves nothing behind; once it is resumed, the same one is taken', async () => {
+  const org = await newOrganization();
+  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  const bring = (event: string, more: object = {}) =>
+    deliver(org, { recipient_id: 'helper', event: message(event, { id: event, sender_id: 'bob' }), session_id: id, ...more });
+  assert.equal((await bring('before')).status, 200);
+  await parley.call('DELETE', `/${org.slug}/helper/v1/sessions/${id}`, { key: org.key });
+  const before = [await sessionOf(org, id), await logOf(org, id, 0)];
+  const late = { event: message('late', { id: 'late', sender_id: 'late' }) };
+  for (const refused of [await bring('late', late), await bring('late', { ...late, session_id: undefined })])
+    assert.deepEqual([refused.status, refused.body.detail?.error], [409, 'session_stopped']);
+  assert.equal((await bring('before')).status, 200, 'what was taken before is sent again');
+  assert.deepEqual([await sessionOf(org, id), await logOf(org, id, 0)], before);
+  await parley.call('POST', '/v1/sessions', { key: org.key, body: { session_id: id } });
+  assert.equal((await bring('late', late)).status, 200);
+  assert.equal((await logOf(org, id, 0)).at(-1).text, 'late');
+});
+
+test('a delivery that names no session goes to one that is open, though a stopped one is newer', async () => {
+  const org = await newOrganization();
+  const [open, stopped] = [await submit(org, message('/say one')), await submit(org, message('/say two'))].map(({ headers }) =>
+    String(headers['x-svc-session']),
+  );
+  assert.ok(open !== undefined && stopped !== undefined);
+  await logOf(org, open, 1);
+  await logOf(org, stopped, 1);
+  await parley.call('DELETE', `/${org.slug}/helper/v1/sessions/${stopped}`, { key: org.key });
+  for (const recipient of ['ada', 'helper']) {
+    const text = `for ${recipient}`;
+    assert.equal((await deliver(org, { recipient_id: recipient, event: message(text, { sender_id: 'bob' }) })).status, 200);
+    assert.equal((await logOf(org, open, 1)).at(-1).text, text);
+  }
+});
