@@ -99,6 +99,17 @@ export async function findSessionOfApproval(db: Db, orgId: number, requestId: st
   return row === undefined ? undefined : sessionFrom(row);
 }
 
+/** How an approval was answered; undefined while it was not. */
+export async function findDecision(db: Db, orgId: number, requestId: string): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('approvals')
+    .select('decision')
+    .where('request_id', '=', requestId)
+    .where('org_id', '=', orgId)
+    .executeTakeFirst();
+  return row?.decision ?? undefined;
+}
+
 export async function reactivateSession(db: Db, orgId: number, sessionId: string): Promise<void> {
   await db
     .updateTable('sessions')

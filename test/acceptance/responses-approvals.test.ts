@@ -101,6 +101,24 @@ test('the same answer again is the same response, another answer is 409', async 
   assert.deepEqual([other.status, other.body.error.code], [409, 'input_mismatch']);
 });
 
+test('an approval that was given elsewhere, once or for the session, is the same answer; a denial is another one', async () => {
+  const tenant = await createTenant(url, guarded);
+  for (const decision of ['approve_once', 'approve_session', 'deny']) {
+    const paused = await tenant.post(pathOf(tenant), { input: ask });
+    const [request] = paused.body.output;
+    const input = `/v1/sessions/${paused.headers.get('x-svc-session')}/inputs/${request.id}`;
+    assert.equal((await tenant.put(input, { decision })).status, 200);
+    const send = (approve: boolean) =>
+      tenant.post(pathOf(tenant), { input: [answerTo(request, approve)], previous_response_id: paused.body.id });
+    const isApproved = decision !== 'deny';
+    const [same, other] = [await send(isApproved), await send(!isApproved)];
+    assert.equal(same.status, 200, `${decision}: ${same.text}`);
+    assert.match(same.body.output_text, isApproved ? /^bash answered: hi$/ : /denied/);
+    assert.equal((await tenant.get(`${pathOf(tenant)}/${same.body.id}`)).body.output_text, same.body.output_text);
+    assert.deepEqual([other.status, other.body.error.code], [409, 'input_mismatch'], decision);
+  }
+});
+
 test('a denial is seen by the agent, which goes on without the tool', async () => {
   const tenant = await createTenant(url, guarded);
   const paused = await tenant.post(pathOf(tenant), { input: ask });

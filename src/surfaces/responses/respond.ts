@@ -2,7 +2,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
-import type { RequestEcho } from '../../session/events.ts';
+import type { ApprovalDecision, RequestEcho } from '../../session/events.ts';
+import { findDecision } from '../../session/sessions.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { contextFieldsOf, type MessageInput } from '../shared/adapters/message-input.ts';
 import { sendTurn } from '../shared/adapters/send-turn.ts';
@@ -95,10 +96,16 @@ async function continueTurn(call: ResponseCall, input: Extract<ResponseInput, { 
   const { requestId } = input;
   assertMayApprove(principalOf(request));
   if (session === undefined) return repeatContinued(call, requestId);
-  const decision = input.approve ? 'approve_once' : 'deny';
-  const turn = await underKey(context, request, reply, () =>
-    context.turns.resolve(session.orgId, session.id, { requestId, decision, live: isLive(call), echo: echoOf(body) }),
-  );
+  const resolve = (decision: ApprovalDecision) =>
+    context.turns.resolve(session.orgId, session.id, { requestId, decision, live: isLive(call), echo: echoOf(body) });
+  const approve = () =>
+    resolve('approve_once').catch(async (error: unknown) => {
+      // This wire has one kind of approval: one that was given elsewhere for the whole session is the same answer.
+      const decision = await findDecision(context.database.db, session.orgId, requestId);
+      if (decision !== 'approve_session') throw error;
+      return resolve(decision);
+    });
+  const turn = await underKey(context, request, reply, input.approve ? approve : () => resolve('deny'));
   return { turn, after: turn.resolvedSeq, session, drop: dropAfter(context, request, session, turn, turn.resolvedSeq) };
 }
 
