@@ -1058,7 +1058,7 @@ begin
   where id = for_session and not participants::jsonb @> jsonb_build_array(participant);
 end $function$;
 
--- From 0045-deliveries-to-stopped-sessions.sql.
+-- From 0048-deliveries-to-stopped-sessions.sql.
 -- An entry that no turn answers, such as a message delivered by a gateway. Like any message it is refused by a stopped session.
 CREATE OR REPLACE FUNCTION public.note_event(operation turn_operation)
  RETURNS json

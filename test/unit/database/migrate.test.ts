@@ -73,7 +73,7 @@ test('an event that was admitted under the former name of its key keeps its turn
     from organizations, unnest(array['ours', 'theirs']) event_id where slug = 'one'`.execute(db);
   await sql`insert into idempotency_keys (org_id, key, fingerprint, turn_id) select id, key, fingerprint, key from organizations,
     (values ('gateway ours', 'gateway ours'), ('gateway theirs', 'a hash')) kept (key, fingerprint) where slug = 'one'`.execute(db);
-  await sql`delete from migrations where name = '0045-keys-of-gateway-events.sql'`.execute(db);
+  await sql`delete from migrations where name = '0047-keys-of-gateway-events.sql'`.execute(db);
   await migrate(database);
   const { rows } = await sql`select key, fingerprint, turn_id from idempotency_keys order by key`.execute(db);
   assert.deepEqual(rows, [
