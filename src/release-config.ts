@@ -23,6 +23,9 @@ export const builtInTools = ['bash', 'files', 'fetch'] as const;
 export const permissionModes = ['interactive', 'autonomous', 'locked'] as const;
 export const instanceScopes = ['session', 'end_user', 'shared'] as const;
 
+/** Google takes the model's name as part of a URL, where anything else could make it the URL of a model at another price. */
+export const googleModelName = /^((models|tunedModels)\/)?[A-Za-z0-9][A-Za-z0-9._-]*$/;
+
 export type Provider = (typeof providers)[number];
 export type BuiltInTool = (typeof builtInTools)[number];
 export type PermissionMode = (typeof permissionModes)[number];

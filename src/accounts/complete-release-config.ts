@@ -3,6 +3,7 @@ import { readModelSettings } from '../model-settings.ts';
 import {
   type BuiltInTool,
   builtInTools,
+  googleModelName,
   instanceScopes,
   type McpServerConfig,
   type ModelConfig,
@@ -20,6 +21,11 @@ const nameRules = {
   format: { pattern: /^[A-Za-z0-9][A-Za-z0-9_-]*$/, words: 'one or more of A-Z a-z 0-9 _ - and start with a letter or digit' },
 };
 const topLevelFields = ['instructions', 'model', 'main', 'agents', 'tools', 'mcp_servers', 'permissions', 'instance', 'limits', 'context'];
+const modelNameFormat = { pattern: /\S/, words: 'a model name' };
+const googleNameFormat = {
+  pattern: googleModelName,
+  words: 'a name such as gemini-2.5-pro, models/gemini-2.5-pro or tunedModels/my-model, of A-Z a-z 0-9 . _ -',
+};
 const instructionsRules = { maxLength: 200_000 };
 
 /** Checks what a customer sent as a release and fills in what it left out. Throws `invalid`, naming the field. */
@@ -50,8 +56,8 @@ function defaultModel(): ModelConfig {
 function readModel(value: unknown, path: string): ModelConfig {
   const fields = new FieldReader(value, path, ['provider', 'name', 'base_url', 'settings']);
   const provider = fields.oneOf('provider', providers, undefined);
-  const nameFormat = { pattern: /\S/, words: 'a model name' };
-  const name = fields.string('name', provider === 'offline' ? 'demo' : undefined, { maxLength: 200, format: nameFormat });
+  const format = provider === 'google' ? googleNameFormat : modelNameFormat;
+  const name = fields.string('name', provider === 'offline' ? 'demo' : undefined, { maxLength: 200, format });
   const baseUrl = fields.raw('base_url');
   if (baseUrl === undefined && provider === 'openai-compatible') throw fields.refuse('base_url', 'is required for openai-compatible');
   if (baseUrl !== undefined && provider === 'offline') throw fields.refuse('base_url', 'has no meaning for the offline model');

@@ -1,4 +1,4 @@
-import type { ModelConfig } from '../../release-config.ts';
+import { googleModelName, type ModelConfig } from '../../release-config.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart } from '../model.ts';
 import { type Ask, createChatModel } from './chat-wire.ts';
 import { contextLimitOf } from './context-limits.ts';
@@ -32,12 +32,15 @@ export function createModel(config: ModelConfig, { apiKey, operatorsModelKey, fe
     case 'google': {
       const key = apiKey ?? (config.base_url === null ? operatorsModelKey : undefined);
       if (key === undefined) return createFailingModel(config, 'byok_key_rejected', `No API key is stored for ${provider}`);
+      // Releases are stored that were made before such names were refused, and a trial of a model comes from no release.
+      if (provider === 'google' && !googleModelName.test(name))
+        return createFailingModel(config, 'invalid_model_request', 'The name of the model is not one of a Google model');
       return createSdkModel(provider, name, { apiKey: key, baseURL: config.base_url ?? sdkProviders[provider].baseUrl, fetch });
     }
   }
 }
 
-/** A missing key or URL is reported when a turn runs, like a refusal of the provider. */
+/** A missing key or URL, or a bad name, is reported when a turn runs, like a refusal of the provider. */
 function createFailingModel({ provider, name }: ModelConfig, code: 'byok_key_rejected' | 'invalid_model_request', message: string): Model {
   const stream = (_call: ModelCall, _signal: AbortSignal): AsyncIterable<ModelPart> => ({
     [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new ModelError(code, provider, message)) }),

@@ -88,15 +88,21 @@ const listed = new Map(
 const unknownPrice: Price = { input: 5, cachedInput: 5, output: 25 };
 
 export function priceOf(provider: string, name: string, overrides: PriceOverrides = new Map()): Price {
+  const model = shortName(provider, name);
   const own = longestMatch(
     [...overrides].flatMap(([key, price]): [string, Price][] => {
       if (key === provider) return [['', price]];
-      return key.startsWith(`${provider}/`) ? [[key.slice(provider.length + 1), price]] : [];
+      return key.startsWith(`${provider}/`) ? [[shortName(provider, key.slice(provider.length + 1)), price]] : [];
     }),
-    name,
+    model,
   );
   if (own !== undefined) return own;
-  return longestMatch(listed.get(provider) ?? [], name) ?? unknownPrice;
+  return longestMatch(listed.get(provider) ?? [], model) ?? unknownPrice;
+}
+
+/** Google takes `models/gemini-2.5-pro` as well as `gemini-2.5-pro`. */
+function shortName(provider: string, name: string): string {
+  return provider === 'google' ? name.replace(/^models\//, '') : name;
 }
 
 /** Whole micro-dollars, rounded up: a turn that used tokens is never free unless its price is. */

@@ -38,11 +38,26 @@ test('a completed config completes to itself', () => {
   assert.deepEqual(completeReleaseConfig(config), config);
 });
 
+test('a Google model may be named with its collection, and a name with a slash is good where it is not part of a URL', () => {
+  const nameOf = (provider: string, name: string) => completeReleaseConfig({ model: { provider, name } }).model.name;
+  for (const name of ['gemini-2.5-pro', 'models/gemini-2.5-pro', 'tunedModels/my_own-1']) assert.equal(nameOf('google', name), name);
+  assert.equal(nameOf('openai', 'ft:gpt-4o/../x?'), 'ft:gpt-4o/../x?');
+});
+
 const refused: [what: string, config: unknown, message: RegExp][] = [
   ['no object', [], /^body: must be an object$/],
   ['an unknown field', { instruction: 'x' }, /^instruction: is not a known field$/],
   ['an unknown provider', { model: { provider: 'acme', name: 'x' } }, /^model\.provider: must be one of offline, /],
   ['a provider without a model', { model: { provider: 'openai' } }, /^model\.name: is required$/],
+  ...googleNames(
+    'gemini-2.0-flash-lite/../models/gemini-2.5-pro',
+    'models/../models/gemini-2.5-pro',
+    'gemini-2.5-pro:generateContent?',
+    'gemini-2.5-pro#',
+    'gemini%2F',
+    'gemini\n',
+    '..',
+  ),
   ['openai-compatible without its URL', { model: { provider: 'openai-compatible', name: 'x' } }, /^model\.base_url: is required/],
   [
     'a URL with a password',
@@ -79,6 +94,15 @@ const refused: [what: string, config: unknown, message: RegExp][] = [
   ['more than 32 servers', { mcp_servers: named(33).map(({ name }) => ({ name, url: 'https://x.example' })) }, /^mcp_servers: /],
   ['more than 500 rules', { permissions: { rules: Array(501).fill({ tool: 'bash', action: 'ask' }) } }, /^permissions\.rules: /],
 ];
+
+function googleNames(...names: string[]): [what: string, config: unknown, message: RegExp][] {
+  const message = /^agents\[0\]\.model\.name: must be a name such as gemini-2\.5-pro/;
+  return names.map((name) => [
+    `the Google model ${JSON.stringify(name)}`,
+    { agents: [{ name: 'a', model: { provider: 'google', name } }] },
+    message,
+  ]);
+}
 
 function named(count: number): { name: string }[] {
   return Array.from({ length: count }, (_, index) => ({ name: `n${index}` }));

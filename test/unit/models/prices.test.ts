@@ -22,6 +22,9 @@ describe('the price of a model', () => {
     ['openai', 'gpt-5-mini', 0.25, 2],
     ['google', 'gemini-2.5-flash-lite', 0.1, 0.4],
     ['google', 'gemini-2.5-flash', 0.3, 2.5],
+    ['google', 'models/gemini-2.5-flash', 0.3, 2.5],
+    // Its owner chose the name, and it may be of any model.
+    ['google', 'tunedModels/gemini-2.5-flash', 2, 12],
   ];
   for (const [provider, name, input, output] of prices) {
     test(`of ${provider} ${name} is the one of the longest name that fits`, () => {
@@ -53,6 +56,13 @@ describe('the price of a model', () => {
     assert.deepEqual(priceOf('openai', 'gpt-4o', overrides), priceOf('openai', 'gpt-4o'));
     assert.deepEqual(priceOf('openai-compatible', 'any', overrides), { input: 0, cachedInput: 0, output: 0 });
     assert.deepEqual(priceOf('offline', 'demo', overrides), { input: 1, cachedInput: 1, output: 1 });
+  });
+
+  test('is the same under either name that Google has for it, in what the operator says too', () => {
+    for (const key of ['google/gemini-9', 'google/models/gemini-9']) {
+      const overrides = parsePrices(JSON.stringify({ [key]: { input: 7, output: 8 } }));
+      for (const name of ['gemini-9-pro', 'models/gemini-9-pro']) assert.equal(priceOf('google', name, overrides).output, 8, name);
+    }
   });
 });
 

@@ -253,4 +253,19 @@ describe('a model that cannot be called says so when it is', () => {
     const model = createModel(config, { apiKey, fetch: assert.fail });
     await assert.rejects(collect(model.stream(callOf(), neverAborted)), { code: 'invalid_model_request' });
   });
+
+  test('google by a name that makes the URL one of another model, in a release of before such names were refused', async () => {
+    const name = 'gemini-2.0-flash-lite/../models/gemini-2.5-pro';
+    const asked: string[] = [];
+    const fetch = async (url: unknown) => {
+      asked.push(new URL(String(url)).pathname);
+      return new Response(providerFixture('google-text'), { headers: { 'content-type': 'text/event-stream' } });
+    };
+    const model = createModel({ provider: 'google', name, base_url: null, settings: {} }, { apiKey, fetch });
+    const answer = collect(model.stream(callOf(), neverAborted)).then(
+      () => 'answered',
+      (error) => error.code,
+    );
+    assert.deepEqual([await answer, asked], ['invalid_model_request', []]);
+  });
 });
