@@ -8,7 +8,7 @@ import type { Agent } from './agents.ts';
 import { hashOfSecret } from './api-keys.ts';
 import type { Directory } from './directory.ts';
 import type { Organization, TokenPrincipal } from './principal.ts';
-import type { SigningKeys } from './signing-keys.ts';
+import { clockDifferenceSeconds, longestLifeSeconds, type SigningKeys } from './signing-keys.ts';
 
 export interface TokenRequest {
   endUserId?: string | undefined;
@@ -20,13 +20,13 @@ export interface TokenRequest {
 }
 
 /** What a token says. Its organization and agent may have been deleted since. */
-type Claims = Omit<TokenPrincipal, 'type' | 'organization'> & { orgId: number };
+type Claims = Omit<TokenPrincipal, 'type' | 'organization'> & { orgId: number; kid: string };
 
 const audience = 'parley:agent';
 const scope = 'agent:converse';
 
 /**
- * Signed tokens for an end user's browser: minted at the request of the customer's backend, verified without a query.
+ * Signed tokens for an end user's browser: minted at the request of the customer's backend, verified without a query of their own.
  * The library `jose` takes 12 MB of memory, so it is loaded with the first token.
  */
 export class SessionTokens {
@@ -77,10 +77,11 @@ export class SessionTokens {
   async verify(token: string): Promise<TokenPrincipal | undefined> {
     if (token.length > 8_192 || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(token)) return undefined;
     const key = hashOfSecret(token);
-    const claims = this.verified.get(key) ?? (await this.checkSignature(token));
+    const known = this.verified.get(key);
+    const claims = known !== undefined && this.keys.stillVerifies(known.kid) ? known : await this.checkSignature(token);
     if (claims === undefined || claims.expiresAt.getTime() <= this.clock.now().getTime()) return undefined;
     this.verified.set(key, claims);
-    const { orgId, ...granted } = claims;
+    const { orgId, kid: _, ...granted } = claims;
     const organization = await this.directory.organizationById(orgId);
     const agent = organization && (await this.directory.agentById(orgId, claims.agentId));
     if (organization === undefined || agent === undefined) return undefined;
@@ -92,16 +93,18 @@ export class SessionTokens {
     try {
       // The token's header only chooses among our own keys; the algorithm is always EdDSA.
       const { kid } = decodeProtectedHeader(token);
-      const publicKey = kid === undefined ? undefined : await this.keys.publicKey(kid);
+      if (kid === undefined) return undefined;
+      const publicKey = await this.keys.publicKey(kid);
       if (publicKey === undefined) return undefined;
+      const now = this.clock.now();
       const { payload } = await jwtVerify(token, publicKey, {
         algorithms: ['EdDSA'],
         audience,
         issuer: this.issuer,
-        currentDate: this.clock.now(),
+        currentDate: now,
         requiredClaims: ['exp', 'iat', 'jti', 'org_id', 'agent_id', 'scope'],
       });
-      return claimsFrom(payload);
+      return livesAsLongAsOurs(payload, now) ? claimsFrom(payload, kid) : undefined;
     } catch (error) {
       if (error instanceof errors.JOSEError || error instanceof TypeError) return undefined;
       throw error;
@@ -109,12 +112,19 @@ export class SessionTokens {
   }
 }
 
-function claimsFrom(payload: JWTPayload): Claims | undefined {
+/** A token of a longer life, or of the future, is not one that we minted, though its signature is right. */
+function livesAsLongAsOurs({ iat, exp }: JWTPayload, now: Date): boolean {
+  if (iat === undefined || exp === undefined) return false;
+  return exp - iat <= longestLifeSeconds && iat - now.getTime() / 1_000 <= clockDifferenceSeconds;
+}
+
+function claimsFrom(payload: JWTPayload, kid: string): Claims | undefined {
   const { org_id: orgId, agent_id: agentId, agent_slug: agentSlug, agent_instance_id: instance, metadata, exp, jti, sub } = payload;
   if (payload.scope !== scope || typeof orgId !== 'number' || typeof agentId !== 'number' || typeof agentSlug !== 'string')
     return undefined;
   if (exp === undefined || jti === undefined) return undefined;
   return {
+    kid,
     orgId,
     agentId,
     agentSlug,

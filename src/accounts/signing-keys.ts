@@ -22,17 +22,22 @@ export interface SigningKey {
 }
 
 const context = 'signing keys';
-/** No token lives longer than two hours; the rest is for clocks that differ. */
-const verifyAfterRetirementMs = 3 * 3_600_000;
+/** No token lives longer. */
+export const longestLifeSeconds = 7_200;
+/** By how much the clocks of processes may differ. */
+export const clockDifferenceSeconds = 3_600;
+const verifyAfterRetirementMs = (longestLifeSeconds + clockDifferenceSeconds) * 1_000;
 /** How often requests that anybody can send may make a process read the keys. */
 const readEveryMs = 1_000;
+/** After which time the keys are read again: another process may have rotated them. */
+const readAfterMs = 60_000;
 
 /** The Ed25519 keys of session tokens. Every process reads them from the table `installation`, where they are stored encrypted. */
 export class SigningKeys {
   private readonly database: Database;
   private readonly box: SecretBox;
   private signing: SigningKey | undefined;
-  private verifyingKeys = new Map<string, { jwk: JWK; key: CryptoKey }>();
+  private verifyingKeys = new Map<string, { jwk: JWK; key: CryptoKey; retiredAt: string | null }>();
   /** When the keys were last read, by the clock that never jumps. */
   private readAt = Number.NEGATIVE_INFINITY;
   private reading: Promise<void> | undefined;
@@ -44,7 +49,7 @@ export class SigningKeys {
 
   async current(): Promise<SigningKey> {
     // A rotation by another process is seen within a minute; until then the retired key still verifies.
-    if (this.signing === undefined || performance.now() - this.readAt > 60_000) await this.read();
+    if (this.signing === undefined || this.areOld()) await this.read();
     if (this.signing === undefined) throw new Error('there is no signing key');
     return this.signing;
   }
@@ -55,12 +60,20 @@ export class SigningKeys {
    * under way, so it is waited for and not relied on.
    */
   async publicKey(kid: string): Promise<CryptoKey | undefined> {
-    if (!this.verifyingKeys.has(kid)) await this.reading;
+    if (this.areOld()) await this.read();
+    else if (!this.verifyingKeys.has(kid)) await this.reading;
     if (!this.verifyingKeys.has(kid)) {
       await sleep(Math.max(0, this.readAt + readEveryMs - performance.now()));
       await this.read();
     }
-    return this.verifyingKeys.get(kid)?.key;
+    const known = this.verifyingKeys.get(kid);
+    return known !== undefined && verifies(known.retiredAt) ? known.key : undefined;
+  }
+
+  /** Whether what the key has signed, and was checked before, still holds. Also false when the keys are to be read again for that. */
+  stillVerifies(kid: string): boolean {
+    const known = this.verifyingKeys.get(kid);
+    return known !== undefined && verifies(known.retiredAt) && !this.areOld();
   }
 
   async jwks(): Promise<{ keys: JWK[] }> {
@@ -73,14 +86,16 @@ export class SigningKeys {
     const made = await makeKey(this.box);
     await this.database.db.transaction().execute(async (transaction) => {
       const keys = await readStored(transaction);
-      const now = Date.now();
-      const kept = keys
-        .map((key) => ({ ...key, retired_at: key.retired_at ?? new Date(now).toISOString() }))
-        .filter((key) => now - Date.parse(key.retired_at) < verifyAfterRetirementMs);
+      const retiredAt = new Date().toISOString();
+      const kept = keys.map((key) => ({ ...key, retired_at: key.retired_at ?? retiredAt })).filter((key) => verifies(key.retired_at));
       await writeStored(transaction, [made, ...kept]);
     });
     await this.read();
     return made.kid;
+  }
+
+  private areOld(): boolean {
+    return performance.now() - this.readAt > readAfterMs;
   }
 
   private read(): Promise<void> {
@@ -93,10 +108,11 @@ export class SigningKeys {
   private async load(): Promise<void> {
     let keys = await readStored(this.database.db);
     if (keys.length === 0) keys = await this.makeFirst();
-    const now = Date.now();
-    const valid = keys.filter((key) => key.retired_at === null || now - Date.parse(key.retired_at) < verifyAfterRetirementMs);
+    const valid = keys.filter((key) => verifies(key.retired_at));
     this.verifyingKeys = new Map(
-      await Promise.all(valid.map(async (key) => [key.kid, { jwk: key.public, key: await keyFrom(key.public) }] as const)),
+      await Promise.all(
+        valid.map(async (key) => [key.kid, { jwk: key.public, key: await keyFrom(key.public), retiredAt: key.retired_at }] as const),
+      ),
     );
     const current = keys.find((key) => key.retired_at === null);
     if (current === undefined) throw new Error('there is no signing key');
@@ -115,6 +131,10 @@ export class SigningKeys {
       return [made];
     });
   }
+}
+
+function verifies(retiredAt: string | null): boolean {
+  return retiredAt === null || Date.now() - Date.parse(retiredAt) < verifyAfterRetirementMs;
 }
 
 /** Encrypts a sealed value anew with another secret key. */

@@ -78,10 +78,13 @@ test('a token of another algorithm or another key, or for something else, is nob
   const signed = (changes: object) =>
     new SignJWT({ ...claims, ...changes }).setProtectedHeader({ alg: 'EdDSA', kid: kid ?? '' }).sign(privateKey);
   assert.ok(await tokens.verify(await signed({ jti: 'another' })));
+  assert.ok(await tokens.verify(await signed({ iat: Number(claims.iat) + 60 })), 'of a process whose clock is a minute ahead');
   const forged = [
     await signed({ iss: 'elsewhere' }),
     await signed({ aud: 'parley:operator' }),
     await signed({ scope: 'agent:manage' }),
+    await signed({ exp: Number(claims.iat) + 7_201 }),
+    await signed({ iat: Number(claims.iat) + 3_601, exp: Number(claims.iat) + 3_700 }),
     new UnsecuredJWT(claims).encode(),
     await new SignJWT(claims).setProtectedHeader({ alg: 'HS256', kid: kid ?? '' }).sign(Buffer.from(String(jwk?.x), 'base64url')),
     await new SignJWT(claims).setProtectedHeader({ alg: 'EdDSA', kid: kid ?? '' }).sign((await generateKeyPair('EdDSA')).privateKey),
@@ -164,4 +167,26 @@ test('a retired key verifies for three hours, longer than any token lives, and n
   await keys.rotate();
   const kept = (await stored()).map((key) => key.kid);
   assert.deepEqual([kept.includes(String(kid)), kept.includes(replacement)], [false, true]);
+});
+
+test('a token of a key that retired three hours ago is nobody, also where it or its key was seen before', async (t) => {
+  const mint = async () => (await tokens.mint(organization, agent, { ttlSeconds: 900 })).token;
+  const [seen, unseen] = [await mint(), await mint()];
+  const verifier = async () => {
+    const verifying = new SessionTokens(new SigningKeys(database, box), directory, clock, 'parley');
+    assert.ok(await verifying.verify(seen));
+    return verifying;
+  };
+  const before = await verifier();
+  await keys.rotate();
+  const after = await verifier();
+
+  const [time, uptime] = [Date.now(), performance.now()];
+  t.mock.method(performance, 'now', () => uptime + 61_000);
+  const date = t.mock.method(Date, 'now', () => time + 179 * 60_000);
+  for (const verifying of [before, after]) assert.ok(await verifying.verify(seen));
+  date.mock.mockImplementation(() => time + 181 * 60_000);
+  assert.equal(await after.verify(seen), undefined, 'its signature was checked');
+  assert.equal(await after.verify(unseen), undefined, 'its key was read');
+  assert.equal(await before.verify(seen), undefined, 'its key was read before the rotation');
 });
