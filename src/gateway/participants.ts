@@ -24,7 +24,7 @@ export async function checkSender(event: GatewayEvent, ownUrl: string | undefine
   if (elsewhere !== undefined) await checkGateway(elsewhere, 'sender_gateway_url', destination);
 }
 
-/** Refuses a gateway that we could not send to. The length is limited because the URL is part of an index, whose rows have 2,704 bytes at most. */
+/** Refuses a gateway that we could not send to. The length is limited because the URL is stored with each participant and delivery. */
 export async function checkGateway(url: string, field: string, destination: Destination): Promise<void> {
   if (url.length > maxUrlLength) throw new ServiceError('invalid', `${field}: at most ${maxUrlLength} characters once encoded`);
   await destination.check(url);

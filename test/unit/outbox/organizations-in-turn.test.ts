@@ -125,3 +125,20 @@ test('many deliveries of one organization to a gateway delay no other organizati
   const { claimed } = await claimDeliveries(db, { processId: 'proc_1', ...times, slots, running: [], lanes: [], organizations: [] });
   assert.deepEqual(claimed.map((one) => one.org_id).sort(), [large.id, small.id], 'one of each at a time');
 });
+
+test('an organization’s gateways are in a thousand lanes at most, as its endpoints are: a claim passes every lane of everybody', async () => {
+  await db.deleteFrom('deliveries').execute();
+  const gateways = Array.from({ length: 2_000 }, (_, number) => `https://gateway.example/${number}`);
+  for (const orgId of [large.id, small.id, large.id]) {
+    const deliveries = gateways.map((gatewayUrl) => ({ gatewayUrl, type: 'message', body: {} }));
+    await queueForGateways(db, orgId, deliveries, now);
+  }
+  const { rows } = await sql<{ lanes: number; gateways: number; owners: number }>`
+    select count(distinct lane)::integer as lanes, count(distinct (org_id, gateway_url))::integer as gateways,
+      count(distinct (org_id, lane, gateway_url))::integer as owners from deliveries`.execute(db);
+  assert.ok((rows[0]?.lanes ?? 0) <= 2 * 1_000, `${rows[0]?.lanes} lanes`);
+  assert.ok((rows[0]?.lanes ?? 0) > 2 * 800, 'few gateways share one');
+  assert.deepEqual([rows[0]?.gateways, rows[0]?.owners], [4_000, 4_000], 'what is queued for a gateway later is in the same lane');
+  const shared = await sql`select lane from deliveries group by lane having count(distinct org_id) > 1`.execute(db);
+  assert.deepEqual(shared.rows, [], 'organizations share none');
+});
