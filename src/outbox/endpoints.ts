@@ -58,7 +58,7 @@ export async function createEndpoint(
     })
     .returningAll()
     .executeTakeFirstOrThrow();
-  await auditEndpoint(transaction, actor, 'created', row.id, { name: row.name, url: row.url, event_types: row.event_types });
+  await auditEndpoint(transaction, actor, 'created', row.id, { name: row.name, host: hostOf(row.url), event_types: row.event_types });
   return { endpoint: endpointFrom(row), secret };
 }
 
@@ -88,7 +88,7 @@ export async function updateEndpoint(
     .returningAll()
     .executeTakeFirst();
   if (row === undefined) return undefined;
-  await auditEndpoint(transaction, actor, 'updated', id, { changes: { name, url, event_types: types } });
+  await auditEndpoint(transaction, actor, 'updated', id, { changes: { name, host: url && hostOf(url), event_types: types } });
   return endpointFrom(row);
 }
 
@@ -101,7 +101,7 @@ export async function deleteEndpoint(transaction: Db, actor: Actor, id: number):
     .returning(['name', 'url'])
     .executeTakeFirst();
   if (row === undefined) return false;
-  await auditEndpoint(transaction, actor, 'deleted', id, { name: row.name, url: row.url });
+  await auditEndpoint(transaction, actor, 'deleted', id, { name: row.name, host: hostOf(row.url) });
   return true;
 }
 
@@ -151,6 +151,11 @@ function uniqueTypes(types: readonly string[]): string[] {
   const unknown = types.find((type) => !isEventType(type));
   if (unknown !== undefined) throw new ServiceError('invalid', `event_types: "${unknown}" is not a supported event type`);
   return [...new Set(types)];
+}
+
+/** What the audit log says of a URL: the rest of it may contain a secret. */
+function hostOf(url: string): string {
+  return new URL(url).host;
 }
 
 export async function auditEndpoint(

@@ -167,12 +167,28 @@ test('an endpoint is changed, disabled, enabled, rotated and deleted, and each i
     return [event.action, event.metadata];
   });
   assert.deepEqual(recorded, [
-    ['webhook_endpoint.deleted', { name: 'Renamed', url }],
+    ['webhook_endpoint.deleted', { name: 'Renamed', host: '93.184.216.34' }],
     ['webhook_endpoint.secret_rotated', { name: 'Renamed' }],
     ['webhook_endpoint.enabled', { name: 'Renamed' }],
     ['webhook_endpoint.disabled', { name: 'Renamed', reason: 'Disabled by hand.' }],
     ['webhook_endpoint.updated', { changes: { name: 'Renamed', event_types: ['invoice.paid'] } }],
-    ['webhook_endpoint.created', { name: 'Hooks', url, event_types: [] }],
+    ['webhook_endpoint.created', { name: 'Hooks', host: '93.184.216.34', event_types: [] }],
+  ]);
+});
+
+test('of the URL, which may contain a secret, the audit log has the host', async () => {
+  const { key } = await createOrganization(parley);
+  const { webhook_endpoint: endpoint } = await create(key, { name: 'Chat', url: `${url}/services/T0/s3cr3t` });
+  const path = `/api/webhook_endpoints/${endpoint.id}`;
+  assert.equal((await parley.call('PATCH', path, { key, body: { url: 'https://93.184.216.35:8443/?token=s3cr3t' } })).status, 200);
+  assert.equal((await parley.call('DELETE', path, { key })).status, 204);
+  const audit = await parley.call('GET', '/api/audit_events?limit=4', { key });
+  assert.doesNotMatch(audit.text, /s3cr3t/);
+  const recorded = audit.body.data.slice(1).map((event: { metadata: unknown }) => event.metadata);
+  assert.deepEqual(recorded, [
+    { name: 'Chat', host: '93.184.216.35:8443' },
+    { changes: { host: '93.184.216.35:8443' } },
+    { name: 'Chat', host: '93.184.216.34', event_types: [] },
   ]);
 });
 
