@@ -57,7 +57,7 @@ async function summarize(
   const request: Entry = { seq: throughSeq, type: 'user', message: { messageId: '', text } };
   const past = state.entries.filter((entry) => entry.seq <= throughSeq).flatMap(asWords);
   const messages = buildPrompt({ ...state, entries: [...past, request] });
-  const call = { instructions: agent.instructions, messages, tools: [], thinking: false, settings: {} };
+  const call = { instructions: agent.instructions, messages, tools: [], thinking: false, settings: {}, received: 0 };
   for (let attempt = 1; ; attempt += 1) {
     try {
       return await ask(model, call, signal);

@@ -1,10 +1,8 @@
 import type { SubAgentConfig } from '../release-config.ts';
 import type { LiveFragment, NewEvent, ToolCalled } from '../session/events.ts';
 import type { TurnState } from '../session/state.ts';
-import { noUsage, type Usage } from '../session/usage.ts';
+import type { Usage } from '../session/usage.ts';
 import { storable } from '../text/storable.ts';
-import type { ModelCall } from './model.ts';
-import { countTokens, promptTokens, valueLength } from './models/estimate-tokens.ts';
 import type { ModelStep, TurnWorld } from './turn-world.ts';
 
 /** The result of one model call: complete events, ready to be stored together. */
@@ -99,19 +97,6 @@ export class Draft {
 
   finished(usage: Usage): Answer {
     return { step: this.step, events: this.events(false), calls: this.calls, usage, interrupted: false };
-  }
-
-  /**
-   * What a call that did not finish has used. Providers report usage only at the end of an answer, so it is estimated from what
-   * arrived: nothing, if the answer had not begun. A call for an answer in one piece shows no beginning: if we stopped it, its input
-   * counts.
-   */
-  estimateUsage(call: ModelCall, isStopped: boolean): Usage {
-    let characters = this.text.text.length;
-    for (const block of this.reasoning) characters += block.text.length;
-    for (const { tool, input } of this.calls) characters += tool.length + valueLength(input);
-    if (characters === 0 && !(isStopped && call.whole === true)) return noUsage;
-    return { input: promptTokens(call), output: countTokens(characters), cachedInput: 0 };
   }
 
   interrupted(usage: Usage): Answer {

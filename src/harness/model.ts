@@ -26,6 +26,8 @@ export interface ModelCall {
   /** Request the answer in one piece, because nobody watches it. Only for a model that `answersWhole`. */
   whole?: boolean;
   settings: ModelConfig['settings'];
+  /** How many characters of the answer have arrived. The model adds to it, also for the input of a tool call that is not complete yet. */
+  received: number;
 }
 
 export type PromptMessage =

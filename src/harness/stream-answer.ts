@@ -3,6 +3,7 @@ import { addUsage, noUsage, type Usage } from '../session/usage.ts';
 import { storable, storableJson } from '../text/storable.ts';
 import { type Answer, Draft } from './draft.ts';
 import { type ModelCall, ModelError } from './model.ts';
+import { unfinishedUsage } from './models/estimate-tokens.ts';
 import { maxAnswerParts, tooLong } from './models/model-failure.ts';
 import { buildPrompt } from './prompt.ts';
 import { maxAttempts, retryDelay } from './retry.ts';
@@ -17,6 +18,7 @@ export async function* streamAnswer(step: ModelStep): AsyncGenerator<TurnYield, 
     tools,
     thinking: turn.message?.thinking ?? false,
     settings: (agent.model ?? world.release.model).settings,
+    received: 0,
   };
   let draft = new Draft(step, turn.step + 1);
   /** What failed attempts have used: the provider charges for what they produced. */
@@ -24,6 +26,7 @@ export async function* streamAnswer(step: ModelStep): AsyncGenerator<TurnYield, 
   let delay = 0;
   for (let attempt = 1; ; attempt += 1) {
     if (attempt > 1) draft = draft.nextAttempt();
+    call.received = 0;
     try {
       // Further attempts are streamed: the first may have been cut off because nothing is sent until an answer in one piece is complete.
       call.whole = attempt === 1 && model.answersWhole?.(call) === true && !world.isWatched();
@@ -59,7 +62,7 @@ export async function* streamAnswer(step: ModelStep): AsyncGenerator<TurnYield, 
       }
       throw new ModelError('broken_stream', model.provider, 'The model ended its answer early.');
     } catch (error) {
-      spent = addUsage(spent, draft.estimateUsage(call, signal.aborted));
+      spent = addUsage(spent, unfinishedUsage(call, signal.aborted));
       if (signal.aborted) {
         const why = signal.reason instanceof TurnAborted ? signal.reason.why : undefined;
         if (why === 'interrupted') return draft.interrupted(spent);

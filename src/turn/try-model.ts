@@ -18,6 +18,7 @@ export async function tryModel(settings: Settings, orgId: number, config: ModelC
       tools: [],
       thinking: false,
       settings: config.settings,
+      received: 0,
     };
     const ending = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
     for await (const part of model.stream(call, ending)) if (part.type === 'finish') break;

@@ -1,7 +1,8 @@
+import type { Usage } from '../../session/usage.ts';
 import { isJsonObject, isRecord, type JsonObject } from '../../text/json.ts';
-import type { ModelPart } from '../model.ts';
+import type { ModelCall, ModelPart } from '../model.ts';
 import { metadataKey } from './chat-request.ts';
-import { isTokenCount, valueLength } from './estimate-tokens.ts';
+import { estimateUsage, isTokenCount, valueLength } from './estimate-tokens.ts';
 import { type Called, cutOff, failureOf, maxAnswerCharacters, maxAnswerParts, readFailure, tooLong } from './model-failure.ts';
 import { isTooDeep, parseToolInput } from './tool-input.ts';
 
@@ -15,9 +16,9 @@ interface OpenCall {
 
 /**
  * Puts one answer together from its chunks. `takeAll` returns the parts that the chunks complete, and the failure that came after
- * them, if any; `finish` returns the last parts, or throws `ModelError`. `estimate` is used when the server reports no usage.
+ * them, if any; `finish` returns the last parts, or throws `ModelError`.
  */
-export function createChatAnswer(called: Called, estimate: (outputCharacters: number) => { input: number; output: number }) {
+export function createChatAnswer(called: Called, call: ModelCall) {
   const calls: OpenCall[] = [];
   const pattern = new ChunkPattern();
   let reasoningField: string | undefined;
@@ -25,7 +26,6 @@ export function createChatAnswer(called: Called, estimate: (outputCharacters: nu
   /** A finish reason came: only the usage may follow. */
   let hasEnded = false;
   let isDone = false;
-  let characters = 0;
 
   function takeAll(chunks: readonly string[]): { parts: ModelPart[]; failure?: unknown } {
     const parts: ModelPart[] = [];
@@ -36,7 +36,7 @@ export function createChatAnswer(called: Called, estimate: (outputCharacters: nu
         else if (data === '[DONE]') isDone = true;
         else takeChunk(JSON.parse(data), parts, data);
       }
-      if (characters > maxAnswerCharacters) throw tooLong(called);
+      if (call.received > maxAnswerCharacters) throw tooLong(called);
       const last = parts.at(-1);
       if (isDone && last?.type === 'text-delta') last.isLast = true;
       return { parts };
@@ -65,7 +65,7 @@ export function createChatAnswer(called: Called, estimate: (outputCharacters: nu
       const thought = delta[field];
       if (typeof thought !== 'string' || thought === '') continue;
       reasoningField = field;
-      characters += thought.length;
+      call.received += thought.length;
       addText(parts, 'reasoning-delta', thought);
       // Some servers send the same thought under both names.
       break;
@@ -80,12 +80,12 @@ export function createChatAnswer(called: Called, estimate: (outputCharacters: nu
 
   function takeText(text: string, parts: ModelPart[]): void {
     endReasoning(parts);
-    characters += text.length;
+    call.received += text.length;
     addText(parts, 'text-delta', text);
   }
 
   function takeCallPiece(piece: Record<string, unknown>): void {
-    const call = isRecord(piece.function) ? piece.function : {};
+    const said = isRecord(piece.function) ? piece.function : {};
     const id = typeof piece.id === 'string' && piece.id !== '' ? piece.id : undefined;
     let open = calls.at(-1);
     if (piece.index !== undefined) open = calls.findLast((candidate) => candidate.index === piece.index);
@@ -96,16 +96,16 @@ export function createChatAnswer(called: Called, estimate: (outputCharacters: nu
       open = { index: piece.index, id, name: '', arguments: '', extra: undefined };
       calls.push(open);
     }
-    if (typeof call.name === 'string' && open.name === '') {
-      open.name = call.name;
-      characters += call.name.length;
+    if (typeof said.name === 'string' && open.name === '') {
+      open.name = said.name;
+      call.received += said.name.length;
     }
-    if (typeof call.arguments === 'string') open.arguments += call.arguments;
-    else if (isRecord(call.arguments)) open.arguments = JSON.stringify(call.arguments);
-    characters += valueLength(call.arguments ?? '');
+    if (typeof said.arguments === 'string') open.arguments += said.arguments;
+    else if (isRecord(said.arguments)) open.arguments = JSON.stringify(said.arguments);
+    call.received += valueLength(said.arguments ?? '');
     if (isJsonObject(piece.extra_content) && !isTooDeep(piece.extra_content)) {
       open.extra = piece.extra_content;
-      characters += valueLength(open.extra);
+      call.received += valueLength(open.extra);
     }
   }
 
@@ -120,10 +120,10 @@ export function createChatAnswer(called: Called, estimate: (outputCharacters: nu
     const parts: ModelPart[] = [];
     endReasoning(parts);
     for (const { name, arguments: text, extra } of calls) {
-      const call: ModelPart = { type: 'tool-call', tool: name, input: parseToolInput(text) };
-      parts.push(extra === undefined ? call : { ...call, providerMetadata: { [metadataKey]: { extra_content: extra } } });
+      const part: ModelPart = { type: 'tool-call', tool: name, input: parseToolInput(text) };
+      parts.push(extra === undefined ? part : { ...part, providerMetadata: { [metadataKey]: { extra_content: extra } } });
     }
-    parts.push({ type: 'finish', usage: toUsage(usage, () => estimate(characters)) });
+    parts.push({ type: 'finish', usage: toUsage(usage, call) });
     return parts;
   }
 
@@ -182,10 +182,10 @@ function addText(parts: ModelPart[], type: 'text-delta' | 'reasoning-delta', tex
   else parts.push({ type, text });
 }
 
-function toUsage(usage: Record<string, unknown> | undefined, estimate: () => { input: number; output: number }) {
+function toUsage(usage: Record<string, unknown> | undefined, call: ModelCall): Usage {
   const input = usage?.prompt_tokens;
   const output = usage?.completion_tokens;
-  if (!isTokenCount(input) || !isTokenCount(output)) return { ...estimate(), cachedInput: 0 };
+  if (!isTokenCount(input) || !isTokenCount(output)) return estimateUsage(call);
   const details = usage?.prompt_tokens_details;
   const cached = isRecord(details) ? details.cached_tokens : usage?.prompt_cache_hit_tokens;
   return { input, output, cachedInput: isTokenCount(cached) ? Math.min(cached, input) : 0 };

@@ -2,7 +2,6 @@ import { type Model, type ModelCall, ModelError, type ModelPart } from '../model
 import { createChatAnswer } from './chat-answer.ts';
 import { chatBody, metadataKey } from './chat-request.ts';
 import { contextLimitOf } from './context-limits.ts';
-import { countTokens, promptTokens } from './estimate-tokens.ts';
 import { createEventSplitter } from './event-data.ts';
 import { brokenOf, type Called, failureOf, maxStreamBytes, readFailure, tooLong } from './model-failure.ts';
 import { readSettings } from './read-settings.ts';
@@ -52,7 +51,7 @@ export function createChatModel(name: string, { baseUrl, apiKey, ask }: ChatSett
       reader = response.body?.getReader();
       if (response.status < 200 || response.status > 299)
         throw failureOf(called, readFailure(await readText(reader, maxErrorBytes), response.status, response.headers));
-      const answer = createChatAnswer(called, (characters) => ({ input: promptTokens(call), output: countTokens(characters) }));
+      const answer = createChatAnswer(called, call);
       // Some servers never stream and some always do, whatever was requested.
       const type = response.headers.get('content-type')?.toLowerCase() ?? '';
       if (whole ? !type.startsWith('text/event-stream') : type.startsWith('application/json')) {

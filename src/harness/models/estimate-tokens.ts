@@ -1,3 +1,4 @@
+import { noUsage, type Usage } from '../../session/usage.ts';
 import { growingSum } from '../../work/growing-sum.ts';
 import type { ModelCall, PromptMessage } from '../model.ts';
 
@@ -16,6 +17,21 @@ const lengthOf = growingSum(messageLength);
 /** Only adds up lengths, and each only once while a prompt grows, so that a long conversation costs no more than a short one. */
 export function promptTokens({ instructions, messages }: ModelCall): number {
   return countTokens(instructions.length + lengthOf(messages));
+}
+
+/** What a call has used, where the provider does not say. */
+export function estimateUsage(call: ModelCall): Usage {
+  return { input: promptTokens(call), output: countTokens(call.received), cachedInput: 0 };
+}
+
+/**
+ * What a call that did not finish has used. Providers report usage only at the end of an answer, so it is estimated from what
+ * arrived: nothing, if the answer had not begun. A call for an answer in one piece shows no beginning: if we stopped it, its input
+ * counts.
+ */
+export function unfinishedUsage(call: ModelCall, isStopped: boolean): Usage {
+  if (call.received === 0 && !(isStopped && call.whole === true)) return noUsage;
+  return estimateUsage(call);
 }
 
 function messageLength(message: PromptMessage): number {

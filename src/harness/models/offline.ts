@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { isRecord } from '../../text/json.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart, type ModelTool } from '../model.ts';
 import { sleep } from '../sleep.ts';
-import { countTokens, promptTokens, valueLength } from './estimate-tokens.ts';
+import { estimateUsage, promptTokens, valueLength } from './estimate-tokens.ts';
 import { type Directives, type FailureCode, parseDirectives, type RequestedCall } from './offline-directives.ts';
 import { readTurn, type TurnSoFar } from './offline-turn.ts';
 
@@ -13,18 +13,18 @@ const wordsInOneGo = 512;
 
 /** A model that needs no key and no network, and always gives the same answer to the same conversation. */
 export function createOfflineModel(name: string): Model {
-  return { provider, name, contextLimit, stream: (call, signal) => play(writeScript(call), signal) };
+  return { provider, name, contextLimit, stream: (call, signal) => play(writeScript(call), call, signal) };
 }
 
 /** Everything that one call will produce, decided before the first word is sent. */
 interface Script {
   parts: ModelPart[];
   delayMs: number;
-  /** Thrown after the parts, in place of a finish. */
+  /** Thrown after the parts, where else the answer would finish. */
   failure?: ModelError;
 }
 
-async function* play(script: Script, signal: AbortSignal): AsyncGenerator<ModelPart> {
+async function* play(script: Script, call: ModelCall, signal: AbortSignal): AsyncGenerator<ModelPart> {
   const { parts, delayMs } = script;
   let words = 0;
   for (const part of parts) {
@@ -34,9 +34,12 @@ async function* play(script: Script, signal: AbortSignal): AsyncGenerator<ModelP
       if (words % wordsInOneGo === 0) await setImmediate();
     }
     if (signal.aborted) throw signal.reason;
+    call.received += lengthOf(part);
     yield part;
   }
   if (script.failure !== undefined) throw script.failure;
+  signal.throwIfAborted();
+  yield { type: 'finish', usage: estimateUsage(call) };
 }
 
 function writeScript(call: ModelCall): Script {
@@ -49,30 +52,26 @@ function writeScript(call: ModelCall): Script {
   const directives = parseDirectives(turn.text);
   const { delayMs } = directives;
   const parts: ModelPart[] = [];
-  let characters = 0;
   const isFirstStep = turn.calls.length === 0;
   if (isFirstStep && directives.think !== undefined) {
     for (const text of splitWords(directives.think)) parts.push({ type: 'reasoning-delta', text });
     parts.push({ type: 'reasoning-end' });
-    characters += directives.think.length;
   }
   const calls = isFirstStep ? chooseCalls(directives, call.tools) : [];
-  for (const { tool, input } of calls) {
-    parts.push({ type: 'tool-call', tool, input });
-    characters += tool.length + valueLength(input);
-  }
+  for (const { tool, input } of calls) parts.push({ type: 'tool-call', tool, input });
   if (calls.length === 0 && directives.fail !== undefined) {
     if (directives.fail === 'broken_stream') {
       for (const text of splitWords('This answer breaks off in the')) parts.push({ type: 'text-delta', text });
     }
     return { parts, delayMs, failure: failureOf(directives.fail) };
   }
-  for (const text of calls.length === 0 ? chooseWords(directives, turn, call.tools) : []) {
-    parts.push({ type: 'text-delta', text });
-    characters += text.length;
-  }
-  parts.push({ type: 'finish', usage: { input: inputTokens, output: countTokens(characters), cachedInput: 0 } });
+  for (const text of calls.length === 0 ? chooseWords(directives, turn, call.tools) : []) parts.push({ type: 'text-delta', text });
   return { parts, delayMs };
+}
+
+function lengthOf(part: ModelPart): number {
+  if (part.type === 'tool-call') return part.tool.length + valueLength(part.input);
+  return 'text' in part ? part.text.length : 0;
 }
 
 /** All calls of a message are made in one step, so that it can be tried to approve several at once. */

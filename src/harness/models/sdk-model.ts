@@ -4,7 +4,7 @@ import { isJsonObject, isRecord, type JsonObject } from '../../text/json.ts';
 import { loadOnce } from '../../work/load-once.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart } from '../model.ts';
 import { contextLimitOf } from './context-limits.ts';
-import { countTokens, promptTokens } from './estimate-tokens.ts';
+import { estimateUsage } from './estimate-tokens.ts';
 import { brokenOf, type Called, cutOff, failureOf, maxAnswerCharacters, maxStreamBytes, readFailure, tooLong } from './model-failure.ts';
 import { readSettings } from './read-settings.ts';
 import { releaseReader } from './release-reader.ts';
@@ -23,8 +23,7 @@ export function createSdkModel(provider: keyof typeof sdkProviders, name: string
   async function* stream(call: ModelCall, signal: AbortSignal): AsyncGenerator<ModelPart> {
     signal.throwIfAborted();
     const options = callOptions(provider, sdk, name, call);
-    let characters = 0;
-    const read = createPartReader(called, () => ({ input: promptTokens(call), output: countTokens(characters) }));
+    const read = createPartReader(called, () => estimateUsage(call));
     let reader: ReadableStreamDefaultReader<LanguageModelV4StreamPart> | undefined;
     let isComplete = false;
     // A package that fails gives no stream to cancel, and leaves the one of the response open.
@@ -37,8 +36,9 @@ export function createSdkModel(provider: keyof typeof sdkProviders, name: string
         const chunk = await reader.read();
         if (signal.aborted) throw signal.reason;
         if (chunk.done) throw cutOff(called);
-        if ('delta' in chunk.value) characters += chunk.value.delta.length;
-        if (characters > maxAnswerCharacters) throw tooLong(called);
+        if ('delta' in chunk.value) call.received += chunk.value.delta.length;
+        else if (chunk.value.type === 'tool-input-start') call.received += chunk.value.toolName.length;
+        if (call.received > maxAnswerCharacters) throw tooLong(called);
         const part = read(chunk.value);
         if (part === undefined) continue;
         isComplete = part.type === 'finish';

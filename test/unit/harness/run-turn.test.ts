@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { completeReleaseConfig } from '../../../src/accounts/complete-release-config.ts';
 import { type ModelCall, ModelError, type ModelPart } from '../../../src/harness/model.ts';
+import { valueLength } from '../../../src/harness/models/estimate-tokens.ts';
 import { runTurn } from '../../../src/harness/run-turn.ts';
 import type { Tool } from '../../../src/harness/tool.ts';
 import { newId } from '../../../src/ids.ts';
@@ -53,6 +54,8 @@ async function run({ events, answers = [], recovered = false, repeatable = false
       seen.asked.push({ ...call });
       for (const part of answers.shift() ?? assert.fail('the model is asked once more')) {
         if (part instanceof ModelError) throw part;
+        if ('text' in part) call.received += part.text.length;
+        if (part.type === 'tool-call') call.received += part.tool.length + valueLength(part.input);
         yield part;
       }
     },

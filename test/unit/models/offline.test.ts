@@ -8,7 +8,7 @@ const tool = (name: string): ModelTool => ({ name, description: name, inputSchem
 const tools = [tool('bash'), tool('files'), tool('handoff')];
 
 function callOf(messages: PromptMessage[], changes: Partial<ModelCall> = {}): ModelCall {
-  return { instructions: 'Be brief.', messages, tools, thinking: false, settings: {}, ...changes };
+  return { instructions: 'Be brief.', messages, tools, thinking: false, settings: {}, received: 0, ...changes };
 }
 
 function ask(text: string, changes: Partial<ModelCall> = {}): Promise<ModelPart[]> {

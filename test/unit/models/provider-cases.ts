@@ -59,7 +59,7 @@ export function modelAt(origin: string, { provider, name, basePath }: Pick<Provi
 }
 
 export function callOf(messages: PromptMessage[] = [{ role: 'user', text: 'Hello' }], changes: Partial<ModelCall> = {}): ModelCall {
-  return { instructions: 'Be brief.', messages, tools: [], thinking: false, settings: {}, ...changes };
+  return { instructions: 'Be brief.', messages, tools: [], thinking: false, settings: {}, received: 0, ...changes };
 }
 
 export async function collect(parts: AsyncIterable<ModelPart>): Promise<ModelPart[]> {

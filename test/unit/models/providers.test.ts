@@ -28,6 +28,17 @@ for (const wire of providerCases) {
       assert.equal(order.indexOf('reasoning-end') < order.indexOf('tool-call'), true);
     });
 
+    test('counts what came of an answer that broke off, the input of a call too', async (t) => {
+      const body = providerFixture(wire.tools);
+      const server = await serveProvider({ body: body.slice(0, body.indexOf('\n\n', body.indexOf('operation')) + 2), cut: true });
+      t.after(() => server.close());
+      const call = callOf(undefined, { tools, thinking: true });
+      await assert.rejects(collect(modelAt(server.origin, wire).stream(call, neverAborted)), { code: 'broken_stream' });
+      // 18 characters of reasoning, 13 of text that only Claude says, the name of a tool and its input, and all of two calls from Google.
+      const inputs = { anthropic: 13 + 5 + 20, openai: 5 + 20, google: 5 + 35 + 4 + 2, 'openai-compatible': 5 + 20 };
+      assert.equal(call.received, 18 + inputs[wire.provider]);
+    });
+
     test('reads a stream that comes byte by byte', async (t) => {
       const server = await serveProvider({ body: providerFixture(wire.text), pieceBytes: 1 });
       t.after(() => server.close());

@@ -1,0 +1,51 @@
+// What a model call that is stopped has used, where nothing of it was shown.
+// One engine: what this tries is on the model's side of the wire.
+import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
+import { after, test } from 'node:test';
+import { startApp } from '../support/app.ts';
+import { serveLocally } from '../support/local-server.ts';
+import { createTenant, type Tenant } from '../support/tenants.ts';
+
+const app = await startApp({ after }, { settings: { PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' } });
+const url = await app.listen();
+
+const chunk = (delta: object, finish: string | null = null) =>
+  `data: ${JSON.stringify({ choices: [{ delta, finish_reason: finish }] })}\n\n`;
+
+/** A tenant on a chat-completions server that streams. */
+async function tenantOf(
+  owner: { after(work: () => void): void },
+  answer: (outgoing: ServerResponse, text: string) => void,
+  config: Record<string, unknown> = {},
+): Promise<Tenant> {
+  const provider = await serveLocally(async (incoming, outgoing) => {
+    const { messages } = JSON.parse(Buffer.concat(await incoming.toArray()).toString('utf8'));
+    outgoing.setHeader('content-type', 'text/event-stream');
+    answer(outgoing, messages.at(-1).content);
+  });
+  owner.after(() => provider.close());
+  return createTenant(url, { ...config, model: { provider: 'openai-compatible', name: 'm', base_url: provider.origin } });
+}
+
+const interrupt = (tenant: Tenant, id: string) =>
+  tenant.post(`${tenant.agentPath}/v1/managed-agents/sessions/${id}/events`, { type: 'user.interrupt' });
+
+const tokensUsed = async (tenant: Tenant): Promise<number> => (await tenant.get('/api/budget')).body.budget.tokens_used;
+
+test('the input of a tool call counts as far as it came, though the call was never made', async (t) => {
+  const start = { index: 0, id: 'call_a', function: { name: 'files', arguments: `{"content":"${'x'.repeat(1_988)}` } };
+  const more = { index: 0, function: { arguments: 'x'.repeat(1_995) } };
+  const tenant = await tenantOf(t, (outgoing) => {
+    // The word tells when all before it has arrived.
+    outgoing.write(chunk({ tool_calls: [start] }) + chunk({ tool_calls: [more] }) + chunk({ content: 'word' }));
+  });
+  const id = await tenant.session();
+  const stream = await tenant.stream(`/v1/sessions/${id}/messages`, { text: 'Write me a long file.', stream: true });
+  await stream.until('text');
+  await interrupt(tenant, id);
+  const { usage, stop_reason } = (await stream.rest()).at(-1)?.data.data ?? {};
+  // 21 characters came in. The name of the tool, its input and the word that went out are 4,004.
+  assert.deepEqual([stop_reason, usage], ['interrupted', { input_tokens: 6, output_tokens: 1_001, total_tokens: 1_007 }]);
+  assert.equal(await tokensUsed(tenant), 1_007);
+});
