@@ -1,9 +1,9 @@
 import type { Entry } from '../session/state.ts';
-import { noUsage, type Usage } from '../session/usage.ts';
+import { addUsage, noUsage, type Usage } from '../session/usage.ts';
 import { storable } from '../text/storable.ts';
 import { growingSum } from '../work/growing-sum.ts';
 import { type Model, type ModelCall, ModelError } from './model.ts';
-import { countTokens } from './models/estimate-tokens.ts';
+import { countTokens, unfinishedUsage } from './models/estimate-tokens.ts';
 import { buildPrompt, entryLength, isSilent } from './prompt.ts';
 import { maxAttempts, retryDelay } from './retry.ts';
 import type { ModelStep, TurnYield } from './turn-world.ts';
@@ -50,7 +50,7 @@ function findCut(entries: readonly Entry[], characters: number, keptTokens: numb
 }
 
 async function summarize(
-  { state, agent, model, world, signal }: ModelStep,
+  { state, turn, agent, model, world, signal }: ModelStep,
   throughSeq: number,
 ): Promise<{ summary: string | null; usage?: Usage }> {
   const text = 'Summarise the conversation so far for yourself: facts, decisions, open questions, names and file paths. Be brief.';
@@ -59,9 +59,12 @@ async function summarize(
   const messages = buildPrompt({ ...state, entries: [...past, request] });
   const call = { instructions: agent.instructions, messages, tools: [], thinking: false, settings: {}, received: 0 };
   for (let attempt = 1; ; attempt += 1) {
+    call.received = 0;
     try {
       return await ask(model, call, signal);
     } catch (error) {
+      // The event has only what the summary itself took, and there is none if no attempt succeeds.
+      turn.usage = addUsage(turn.usage, unfinishedUsage(call, signal.aborted));
       if (!(error instanceof ModelError)) throw error;
       // Even what is to be summarised is too long. It is left out without a summary: otherwise every later turn would fail here.
       if (error.code === 'context_length_exceeded') return { summary: state.summary ?? null };

@@ -49,3 +49,36 @@ test('the input of a tool call counts as far as it came, though the call was nev
   assert.deepEqual([stop_reason, usage], ['interrupted', { input_tokens: 6, output_tokens: 1_001, total_tokens: 1_007 }]);
   assert.equal(await tokensUsed(tenant), 1_007);
 });
+
+test('a summary counts as far as it came, when its time is up and when it breaks off and is asked for again', async (t) => {
+  const asked: string[] = [];
+  const tenant = await tenantOf(
+    t,
+    (outgoing, text) => {
+      asked.push(text);
+      if (!text.startsWith('Summarise')) return outgoing.end(chunk({ content: 'Yes.' }, 'stop'));
+      outgoing.write(chunk({ content: 'They spoke of rivers.' }));
+      if (asked.length === 3) outgoing.end();
+      if (asked.length === 4) outgoing.end(chunk({}, 'stop'));
+    },
+    { context: { limit_tokens: 300, overflow: 'summarize' }, limits: { turn_timeout_s: 2 } },
+  );
+  const id = await tenant.session();
+  const send = async (text: string) => (await (await tenant.stream(`/v1/sessions/${id}/messages`, { text, stream: true })).rest()).at(-1);
+  await send('x'.repeat(1_200));
+  const before = await tokensUsed(tenant);
+
+  assert.equal((await send('And now?'))?.data.data.code, 'turn_timeout');
+  // What was said has 1,204 characters, what is asked for 113; what came of the summary has 21.
+  const ofSummary = 330 + 6;
+  assert.equal(await tokensUsed(tenant), before + ofSummary);
+
+  const { usage } = (await send('And now?'))?.data.data ?? {};
+  // The answer to the summary and both questions: 21 and 1.
+  assert.deepEqual(usage, { input_tokens: 2 * 330 + 21, output_tokens: 2 * 6 + 1, total_tokens: 2 * ofSummary + 22 });
+  assert.deepEqual(
+    asked.map((text) => text.slice(0, 9)),
+    ['xxxxxxxxx', 'Summarise', 'Summarise', 'Summarise', 'And now?'],
+  );
+  assert.equal(await tokensUsed(tenant), before + ofSummary + usage.total_tokens);
+});

@@ -6,6 +6,7 @@ import { type ModelCall, ModelError, type ModelPart } from '../../../src/harness
 import { valueLength } from '../../../src/harness/models/estimate-tokens.ts';
 import { runTurn } from '../../../src/harness/run-turn.ts';
 import type { Tool } from '../../../src/harness/tool.ts';
+import { TurnAborted } from '../../../src/harness/turn-world.ts';
 import { newId } from '../../../src/ids.ts';
 import type { LiveFragment, MessageReceived, NewEvent } from '../../../src/session/events.ts';
 import { numberEvents } from '../../../src/session/log.ts';
@@ -13,7 +14,8 @@ import { foldSession } from '../../../src/session/state.ts';
 import { turnFailure } from '../../../src/turn/failure.ts';
 import { MemoryWorkspace } from '../../support/memory-workspace.ts';
 
-type AnswerPart = ModelPart | ModelError;
+/** `TurnAborted` stops the turn at that point. */
+type AnswerPart = ModelPart | ModelError | TurnAborted;
 
 interface Scene {
   events: NewEvent[];
@@ -46,6 +48,7 @@ async function run({ events, answers = [], recovered = false, repeatable = false
       return { output: 'ran', isError: false };
     },
   };
+  const stop = new AbortController();
   const model = {
     provider: 'offline',
     name: 'demo',
@@ -53,7 +56,8 @@ async function run({ events, answers = [], recovered = false, repeatable = false
     async *stream(call: ModelCall) {
       seen.asked.push({ ...call });
       for (const part of answers.shift() ?? assert.fail('the model is asked once more')) {
-        if (part instanceof ModelError) throw part;
+        if (part instanceof TurnAborted) stop.abort(part);
+        if (part instanceof Error) throw part;
         if ('text' in part) call.received += part.text.length;
         if (part.type === 'tool-call') call.received += part.tool.length + valueLength(part.input);
         yield part;
@@ -71,7 +75,7 @@ async function run({ events, answers = [], recovered = false, repeatable = false
     sleep: async (milliseconds: number) => void seen.slept.push(milliseconds),
   };
   const state = foldSession(numberEvents(events, 'turn_1', 1, new Date(0)));
-  for await (const step of runTurn(state, world, new AbortController().signal, recovered)) {
+  for await (const step of runTurn(state, world, stop.signal, recovered)) {
     if (step.type === 'live') {
       seen.shown.push(step.fragment);
       continue;
@@ -277,4 +281,16 @@ test('what cannot be summarized leaves the summary before it in place, and a mod
   assert.deepEqual([failed.asked.length, failed.slept.length], [3, 2], 'asked again after a wait');
   const rejected = new ModelError('byok_key_rejected', 'offline', 'No.');
   assert.equal((await run({ events, release, answers: [[rejected]] })).asked.length, 1, 'and only where that may help');
+});
+
+test('a summary that is stopped on its way is paid for as far as it came', async () => {
+  const release = { context: { limit_tokens: 256, overflow: 'summarize' } };
+  const events = [received('x'.repeat(900)), received('and now?')];
+  const { added } = await run({ events, release, answers: [[text('They spoke '), new TurnAborted('interrupted')]] });
+  const [end] = added;
+  // 900 characters were said, and 113 ask for the summary.
+  assert.deepEqual(end?.type === 'turn-ended' && [end.data.stopReason, end.data.usage], [
+    'interrupted',
+    { input: 254, output: 3, cachedInput: 0 },
+  ]);
 });
