@@ -53,6 +53,30 @@ test('the conversation before it, newest first or from the start, with the ids t
   assert.equal(again.headers.get('x-svc-session'), first.headers.get('x-svc-session'), 'sent back, they continue the session');
 });
 
+test('any of them sent back or referred to continues the session, as long as its response is kept', async () => {
+  const tenant = await createTenant(url);
+  const input = [
+    { role: 'user', content: 'earlier question' },
+    { role: 'user', content: '/tool bash {"command":"echo hi"}' },
+  ];
+  const asked = await tenant.post(pathOf(tenant), { input });
+  const answer = { type: 'mcp_approval_response', approval_request_id: asked.body.output[0].id, approve: true };
+  const first = await tenant.post(pathOf(tenant), { input: [answer], previous_response_id: asked.body.id });
+  const { data } = (await listOf(tenant, first.body.id)).body;
+  assert.equal(data.length, 4);
+  const next = { role: 'user', content: '/say next' };
+  for (const item of data) {
+    for (const sent of [item, { type: 'item_reference', id: item.id }]) {
+      const continued = await tenant.post(pathOf(tenant), { input: [sent, next] });
+      assert.deepEqual([continued.status, continued.body.output_text], [200, 'next'], item.id);
+      assert.equal(continued.headers.get('x-svc-session'), asked.headers.get('x-svc-session'), item.id);
+    }
+  }
+  await tenant.delete(`${pathOf(tenant)}/${asked.body.id}`);
+  const gone = await tenant.post(pathOf(tenant), { input: [{ type: 'item_reference', id: data.at(-1).id }, next] });
+  assert.deepEqual([gone.status, gone.text], [404, notFoundText]);
+});
+
 test('pages in both directions', async () => {
   const tenant = await createTenant(url);
   const input = Array.from({ length: 25 }, (_, index) => ({ role: 'user', content: `m${index}` }));

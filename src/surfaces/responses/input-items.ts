@@ -7,7 +7,7 @@ import { findTurnInput } from '../../session/sessions.ts';
 import { limitOf } from '../shared/schemas/list.ts';
 import { type OutputItem, ResponseAnswer } from './answer.ts';
 import type { FoundResponse } from './named-session.ts';
-import { responsePlace } from './response-ids.ts';
+import { approvalItemId, messageItemId, responsePlace } from './response-ids.ts';
 import type { inputItemsQuery } from './schemas.ts';
 
 type ListedItem =
@@ -76,7 +76,7 @@ async function* readItems(context: Context, { place, session }: FoundResponse): 
     }
   }
   // The message of a turn that still waits is not in the log yet.
-  if (firstSeq === null) yield* messageItems(input);
+  if (firstSeq === null) yield* messageItems(place.turnId, input);
 }
 
 /** Reads a log as items. What the agent said has the ids that it has in its response. */
@@ -88,12 +88,12 @@ class ItemReader {
       case 'message-received':
         // A message that no turn answers may come in the middle of one.
         if (!event.data.silent) this.begin(event.turnId, 0);
-        return messageItems(event.data);
+        return messageItems(event.turnId, event.data);
       case 'approval-resolved': {
         const { requestId, decision } = event.data;
         this.begin(event.turnId, event.seq);
         const approve = decision !== 'deny';
-        return [{ id: `${requestId}_response`, type: 'mcp_approval_response', approval_request_id: requestId, approve }];
+        return [{ id: approvalItemId(requestId), type: 'mcp_approval_response', approval_request_id: requestId, approve }];
       }
       default: {
         const known = this.answer?.items.length;
@@ -108,9 +108,9 @@ class ItemReader {
   }
 }
 
-function messageItems({ messageId, text, context = [] }: MessageReceived): ListedItem[] {
-  const earlier = context.map((message, index) => messageItem(`${messageId}_c${index}`, message.role, message.text));
-  return [...earlier, messageItem(messageId, 'user', text)];
+function messageItems(turnId: string, { text, context = [] }: MessageReceived): ListedItem[] {
+  const earlier = context.map((message, index) => messageItem(messageItemId(turnId, index), message.role, message.text));
+  return [...earlier, messageItem(messageItemId(turnId), 'user', text)];
 }
 
 function messageItem(id: string, role: 'user' | 'assistant' | 'system', text: string): ListedItem {

@@ -11,7 +11,7 @@ import { principalOf } from '../shared/caller/authenticate.ts';
 import { isVisible, requireVisible, visibleSetting } from '../shared/caller/visible-session.ts';
 import { findEarlierTurnId } from '../shared/once/start-turn.ts';
 import { isAgentItem, isUserMessage } from './read-input.ts';
-import { placeOfItem, placeOfResponse, type ResponsePlace, responsePlace } from './response-ids.ts';
+import { placeOfItem, placeOfResponse, type ResponsePlace, requestOfItem, responsePlace } from './response-ids.ts';
 
 /** How many items of an input are looked up at most to find the session that they belong to. */
 const maxLookups = 8;
@@ -107,14 +107,14 @@ async function findSessionOfItems(context: Context, request: FastifyRequest, inp
   for (const item of Array.isArray(input) ? input.toReversed() : []) {
     const id = fieldOf(item, 'id');
     const type = fieldOf(item, 'type');
-    const requestId = fieldOf(item, 'approval_request_id') ?? id;
+    const asked = fieldOf(item, 'approval_request_id') ?? id;
     const place = typeof id === 'string' ? placeOfItem(id) : undefined;
-    const isRequest = typeof requestId === 'string' && requestId.startsWith('req_');
+    const requestId = typeof asked === 'string' ? requestOfItem(asked) : undefined;
     // The answer to an approval that stands ahead of an item of the agent, or of a user message, is only repeated.
     if (type === 'item_reference' || (type === 'mcp_approval_response' && !isRepeated)) needsSession = true;
     const kind = { type, role: fieldOf(item, 'role') };
     isRepeated ||= isAgentItem(kind) || isUserMessage(kind);
-    const key = isRequest ? requestId : place?.responseId;
+    const key = requestId ?? place?.responseId;
     if (key === undefined || lookedUp.has(key) || lookedUp.size >= maxLookups) continue;
     lookedUp.add(key);
     const session =
