@@ -19,7 +19,7 @@ import { responsesRoutes } from './surfaces/responses/routes.ts';
 import { sendError } from './surfaces/shared/errors.ts';
 import type { Server } from './surfaces/shared/fastify.ts';
 import { lateCompilers, validateLate } from './surfaces/shared/schemas/compile-late.ts';
-import { refuseNulPath, refuseNulQuery, refuseUnknownPath } from './surfaces/shared/server/bad-url.ts';
+import { maxNameLength, refuseNulPath, refuseNulQuery, refuseUnknownPath, replaceBadNames } from './surfaces/shared/server/bad-url.ts';
 import { limitBodyMemory } from './surfaces/shared/server/body-memory.ts';
 import { refuseEarly } from './surfaces/shared/server/early-refusals.ts';
 import { handleError } from './surfaces/shared/server/handle-error.ts';
@@ -53,8 +53,9 @@ export async function createApp(context: Context): Promise<Server> {
     trustProxy: config.PARLEY_TRUST_PROXY.length > 0 ? config.PARLEY_TRUST_PROXY : false,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
-    routerOptions: { maxParamLength: 512 },
-    // A path that cannot be decoded, or with a parameter that is too long, is not found.
+    routerOptions: { maxParamLength: maxNameLength },
+    rewriteUrl: replaceBadNames,
+    // A path that does not begin with a slash is not found.
     frameworkErrors: (_error, request, reply) => {
       reply.header('x-request-id', request.id);
       sendError(reply, notFound());

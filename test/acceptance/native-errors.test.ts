@@ -141,6 +141,24 @@ test('paths that no client library would send are answered, not crashed on', asy
   for (const status of statuses) assert.equal(status, 404);
 });
 
+test('a path that cannot be decoded, or has too long a name in it, is 404 in the shape of its surface', async () => {
+  const tenant = await createTenant(url);
+  const adapterError = { message: 'Not Found', type: 'not_found_error', code: 'not_found', param: null };
+  for (const name of ['%', '%ff', 'x'.repeat(513), '%41'.repeat(513)]) {
+    const native = await tenant.get(`/v1/sessions/${name}`);
+    assert.deepEqual([native.status, native.text], notFound, name);
+    const unknown = await tenant.get(`/${name}?a=%`);
+    assert.deepEqual([unknown.status, unknown.text], notFound, name);
+    for (const path of [`/v1/responses/${name}`, `/v1/responses/${name}/nothing`, `/v1/chat/completions/${name}`]) {
+      const adapter = await tenant.get(tenant.agentPath + path);
+      assert.deepEqual([adapter.status, adapter.body], [404, { detail: 'Not Found', error: adapterError }], path);
+      assert.match(adapter.headers.get('x-request-id') ?? '', /^rid_/);
+    }
+    const mint = await tenant.post(`/api/agents/${name}/session_tokens`, {});
+    assert.deepEqual([mint.status, mint.body], [404, { error: 'not_found', message: 'Not Found' }], name);
+  }
+});
+
 test('headers that are too large, and what is no HTTP, are refused in the same shape', async () => {
   const large = await fetch(`${url}/v1/sessions/x`, { headers: { authorization: `Bearer ${'a'.repeat(20_000)}` } });
   assert.equal(large.status, 431);

@@ -1,6 +1,30 @@
 import type { onRequestAsyncHookHandler, preValidationAsyncHookHandler } from 'fastify';
 import { notFound, ServiceError } from '../../../errors.ts';
 
+/** How long a name in a path may be: more than any id, which has at most 128 characters, even if each is escaped. */
+export const maxNameLength = 512;
+
+/**
+ * Fastify refuses a name in a path that it cannot decode, or that is too long, without looking for the route, which knows the shape of
+ * its errors. Such a name becomes NUL, which is refused below.
+ */
+export function replaceBadNames({ url = '/' }: { url?: string | undefined }): string {
+  if (!url.includes('%') && url.length <= maxNameLength) return url;
+  const [path = ''] = url.split(/[?#]/, 1);
+  const names = path.split('/').map((name) => (isReadable(name) ? name : '%00'));
+  return names.join('/') + url.slice(path.length);
+}
+
+function isReadable(name: string): boolean {
+  if (name.length > maxNameLength) return false;
+  try {
+    decodeURIComponent(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** PostgreSQL stores no NUL character, so a path with one names nothing. */
 export const refuseNulPath: onRequestAsyncHookHandler = async (request) => {
   const [path = ''] = request.url.split('?', 1);
