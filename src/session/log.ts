@@ -19,6 +19,11 @@ const findHead = { name: 'find-head', text: 'select 1 from sessions where id = $
  */
 const maxBatch = 64;
 /**
+ * Characters in one statement, if it has several operations: all of them wait for the longest. Together, long answers of one organization
+ * could also be more than a string can hold, and would fail with those of all others.
+ */
+const maxBatchText = 2 ** 20;
+/**
  * A statement costs about as much as six of the operations in it. So after a statement with several operations of an organization,
  * the next waits for more: two milliseconds for each operation of the last one, at most `maxGatherMs`, and no longer than until there
  * are `enoughOperations` or one for each running turn. An operation of any other organization ends the wait.
@@ -62,7 +67,10 @@ export class SessionLog {
   onWritten: (sessionIds: Set<string>) => void = () => {};
   /** How many turns run here. When all of them wait for a write, no other operation of theirs can come. */
   countRunning: () => number = () => Number.POSITIVE_INFINITY;
-  private readonly batches = new Batches<Waiting>(maxBatch, (batch) => this.writeAndGather(batch));
+  private readonly batches = new Batches<Waiting>(maxBatch, (batch) => this.writeAndGather(batch), {
+    of: ({ text }) => text.length,
+    max: maxBatchText,
+  });
   /** Sessions to which something may have been written without their watchers being told, because the answer was lost. */
   private doubtful = new Set<string>();
   /** Organizations with several operations in the last statement: only their operations wait for more. */
@@ -203,11 +211,11 @@ export class SessionLog {
 }
 
 /**
- * Whether the database refused the statement, by the class of SQLSTATE: its data (2x), a conflict (40), names and rights (42), our own
- * functions (P0). After any other error the statement may have been carried out.
+ * Whether the statement was refused: here, because it is longer than a string can be, or by the database, by the class of SQLSTATE: its
+ * data (2x), a conflict (40), names and rights (42), our own functions (P0). After any other error it may have been carried out.
  */
 function isStatementError(error: unknown): boolean {
-  return /^(2[0-9]|40|42|P0)/.test(errorCode(error) ?? '');
+  return error instanceof RangeError || /^(2[0-9]|40|42|P0)/.test(errorCode(error) ?? '');
 }
 
 function busyOrgsOf(batch: readonly Waiting[]): Set<number> {

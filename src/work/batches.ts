@@ -7,11 +7,13 @@ export class Batches<Entry> {
   private writing = false;
   private readonly maxLength: number;
   private readonly write: (batch: Entry[]) => Promise<void>;
+  private readonly size: { of(entry: Entry): number; max: number } | undefined;
 
-  /** `write` tells whoever added the entries what became of each, and never rejects. */
-  constructor(maxLength: number, write: (batch: Entry[]) => Promise<void>) {
+  /** `write` tells whoever added the entries what became of each, and never rejects. An entry above the size is written alone. */
+  constructor(maxLength: number, write: (batch: Entry[]) => Promise<void>, size?: { of(entry: Entry): number; max: number }) {
     this.maxLength = maxLength;
     this.write = write;
+    this.size = size;
   }
 
   /** The entries that are not in a batch yet. */
@@ -39,7 +41,18 @@ export class Batches<Entry> {
   }
 
   private async writeAll(): Promise<void> {
-    while (this.entries.length > 0) await this.write(this.entries.splice(0, this.maxLength));
+    while (this.entries.length > 0) await this.write(this.entries.splice(0, this.nextLength()));
     this.writing = false;
+  }
+
+  private nextLength(): number {
+    const most = Math.min(this.entries.length, this.maxLength);
+    if (this.size === undefined) return most;
+    let left = this.size.max;
+    for (const [index, entry] of this.entries.entries()) {
+      left -= this.size.of(entry);
+      if (index === most || (left < 0 && index > 0)) return index;
+    }
+    return most;
   }
 }

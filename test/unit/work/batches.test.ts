@@ -25,3 +25,31 @@ test('what is added while a batch is written goes together into the next, in ord
   await setImmediate();
   assert.deepEqual(written.at(-1), [7], 'and so on, once all was written');
 });
+
+test('a batch is no larger than it may be, but for an entry that is so alone', async () => {
+  const written: number[][] = [];
+  const batches = new Batches<number>(3, async (batch) => void written.push(batch), { of: (entry) => entry, max: 10 });
+  for (const entry of [4, 6, 1, 1, 1, 1, 30, 2, 20, 10]) batches.add(entry);
+  await setImmediate();
+  await setImmediate();
+  assert.deepEqual(written, [[4, 6], [1, 1, 1], [1], [30], [2], [20], [10]]);
+});
+
+test('entries that wait can be withdrawn, those that are being written cannot', async () => {
+  const written: number[][] = [];
+  const first = Promise.withResolvers<void>();
+  const batches = new Batches<number>(3, async (batch) => {
+    written.push(batch);
+    await first.promise;
+  });
+  batches.add(1);
+  await setImmediate();
+  for (const entry of [2, 3, 4, 5]) batches.add(entry);
+  assert.deepEqual(
+    batches.withdraw((entry) => entry % 2 === 1),
+    [3, 5],
+  );
+  first.resolve();
+  await setImmediate();
+  assert.deepEqual(written, [[1], [2, 4]]);
+});
