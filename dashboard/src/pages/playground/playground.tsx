@@ -82,6 +82,7 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
     setRailOpen(!isRailOpen);
   };
   const drop = (event: DragEvent) => {
+    if (!hasFiles(event)) return;
     event.preventDefault();
     composer.chooseFiles([...composer.files, ...event.dataTransfer.files]);
   };
@@ -130,7 +131,7 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
         <section
           aria-label="Chat"
           className={`${isRailOpen ? 'hidden md:flex' : 'flex'} min-w-0 flex-1 flex-col`}
-          onDragOver={(event) => event.preventDefault()}
+          onDragOver={(event) => hasFiles(event) && event.preventDefault()}
           onDrop={drop}
         >
           {refusal !== undefined ? (
@@ -169,6 +170,11 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
       )}
     </Page>
   );
+}
+
+/** Anything else that is dragged, such as text into the message, is left to the browser. */
+function hasFiles({ dataTransfer }: DragEvent): boolean {
+  return dataTransfer.types.includes('Files');
 }
 
 interface ReleaseSelectProps {
