@@ -95,9 +95,15 @@ interface ReadOptions {
   staleTime?: number;
 }
 
-/** Reads a path of the API. The path is also the cache key. What does not exist is not asked for again at the interval. */
+/**
+ * Reads a path of the API. The path is also the cache key. What does not exist is not asked for again at the interval; what could not be
+ * read is, and sooner where the interval is long.
+ */
 export function useRead<Answer>(path: string, { refetchInterval, ...options }: ReadOptions = {}): UseQueryResult<Answer, Error> {
-  const interval = (error: Error | null) => (error instanceof RequestError && error.status === 404 ? false : refetchInterval);
+  const interval = (error: Error | null) => {
+    if (error instanceof RequestError && error.status === 404) return false;
+    return refetchInterval && Math.min(refetchInterval, intervalAfter(error) || refetchInterval);
+  };
   return useQuery<Answer, Error>({
     queryKey: [path],
     queryFn: ({ signal }) => get<Answer>(path, signal),

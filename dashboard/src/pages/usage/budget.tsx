@@ -16,7 +16,7 @@ import type { Budget } from '../../server/types.ts';
 import { refusalOf } from './refusals.ts';
 
 export function BudgetSection() {
-  const { data, error } = useRead<{ budget: Budget }>('/api/budget');
+  const { data, error } = useRead<{ budget: Budget }>('/api/budget', { refetchInterval: 30_000 });
   const mayChange = useMay('budgets:write');
   const [editing, setEditing] = useState(false);
   if (data === undefined) return <Section title="Caps">{error === null ? <Waiting /> : <Failure error={error} />}</Section>;

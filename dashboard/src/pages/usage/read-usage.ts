@@ -16,24 +16,30 @@ export interface UsageGroup {
 
 export interface ReadUsage {
   rows: UsageRow[];
+  /** Every day of the range. */
+  days: string[];
   /** Set if the range has more rows than are read: the day of the last row. */
   truncatedAt: string | undefined;
 }
 
 const maxPages = 50;
 
-/** Reads the rows of the range, the oldest day first. */
-export async function readUsage(from: string, to: string, dimension: Dimension, signal: AbortSignal): Promise<ReadUsage> {
+/** Reads the rows of the last days, the oldest first. Which days these are is found at each reading: the page may stay open past midnight. */
+export async function readUsage(dayCount: number, dimension: Dimension, signal: AbortSignal): Promise<ReadUsage> {
+  const today = new Date();
+  const to = dayOf(today);
+  const from = dayOf(new Date(today.getTime() - (dayCount - 1) * 86_400_000));
+  const days = daysBetween(from, to);
   const rows: UsageRow[] = [];
   let cursor = '';
   for (let page = 0; page < maxPages; page += 1) {
     const after = cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`;
     const answer = await get<List<UsageRow>>(`/api/usage?group_by=day,${dimension}&from=${from}&to=${to}&limit=200${after}`, signal);
     rows.push(...answer.data);
-    if (answer.next_cursor === null) return { rows, truncatedAt: undefined };
+    if (answer.next_cursor === null) return { rows, days, truncatedAt: undefined };
     cursor = answer.next_cursor;
   }
-  return { rows, truncatedAt: rows.at(-1)?.day };
+  return { rows, days, truncatedAt: rows.at(-1)?.day };
 }
 
 /** Adds up the rows by group, the largest first. Several groups after the first `maxGroups` are added up as "N others". */
@@ -75,13 +81,13 @@ function emptyGroup(name: string, days: readonly string[]): UsageGroup {
   return { name, values: days.map(() => 0), turns: 0, input: 0, output: 0, cost: 0 };
 }
 
-export function daysBetween(from: string, to: string): string[] {
+function daysBetween(from: string, to: string): string[] {
   const days: string[] = [];
   for (let time = Date.parse(from); time <= Date.parse(to); time += 86_400_000) days.push(dayOf(new Date(time)));
   return days;
 }
 
-export function dayOf(date: Date): string {
+function dayOf(date: Date): string {
   return date.toISOString().slice(0, 10);
 }
 

@@ -8,7 +8,7 @@ import { Failure, Page, Section, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Tabs } from '../../parts/tabs.tsx';
 import { BudgetSection } from './budget.tsx';
-import { breakDown, type Dimension, dayOf, daysBetween, type Measure, readUsage, type UsageGroup } from './read-usage.ts';
+import { breakDown, type Dimension, type Measure, readUsage, type UsageGroup } from './read-usage.ts';
 
 const measures = [
   { value: 'total_tokens', label: 'Tokens' },
@@ -28,18 +28,15 @@ export default function UsagePage() {
   const rangeDays = ranges.find((days) => String(days) === query.read('days')) ?? 30;
   const split = dimensions.find(({ value }) => value === query.read('by')) ?? dimensions[0];
   const shown = measures.find(({ value }) => value === query.read('measure')) ?? measures[0];
-  const to = dayOf(new Date());
-  const from = dayOf(new Date(Date.now() - (rangeDays - 1) * 86_400_000));
   const dimension = split.value;
   const measure = shown.value;
   const usage = useQuery({
-    queryKey: [`/api/usage ${from} ${to} ${dimension}`],
-    queryFn: ({ signal }) => readUsage(from, to, dimension, signal),
+    queryKey: [`/api/usage ${rangeDays} ${dimension}`],
+    queryFn: ({ signal }) => readUsage(rangeDays, dimension, signal),
     refetchInterval: 30_000,
   });
   const { times, series, table } = useMemo(() => {
-    const days = daysBetween(from, to);
-    const rows = usage.data?.rows ?? [];
+    const { rows, days } = usage.data ?? { rows: [], days: [] };
     return {
       times: days.map((day) => Date.parse(day) / 1000),
       series: breakDown(rows, days, dimension, measure, 4).map(({ name, values }, index) => ({
@@ -49,7 +46,7 @@ export default function UsagePage() {
       })),
       table: breakDown(rows, days, dimension, measure, 100),
     };
-  }, [usage.data, from, to, dimension, measure]);
+  }, [usage.data, dimension, measure]);
   const format = measure === 'cost_micros' ? money : compact;
   return (
     <Page
@@ -91,7 +88,7 @@ export default function UsagePage() {
           )}
           <Section title={`${shown.label} by day`} hint="Days are in UTC.">
             <Chart
-              label={`${shown.label} of each day, ${from} to ${to}`}
+              label={`${shown.label} of each day, ${usage.data.days.at(0)} to ${usage.data.days.at(-1)}`}
               times={times}
               series={series}
               step={86_400}
