@@ -1,6 +1,7 @@
 import { useMutation } from '@tanstack/react-query';
 import { ChevronsUpDown } from 'lucide-react';
 import { useRef, useState } from 'react';
+import { removeDraftsOf } from '../parts/drafts.ts';
 import { notifyError } from '../parts/notice.tsx';
 import { queryClient, useSignedIn } from '../server/queries.ts';
 import { chooseOrganization, post } from '../server/request.ts';
@@ -19,8 +20,11 @@ export function AccountMenu() {
     mutationFn: () => post('/auth/sign-out'),
     onSuccess: () => {
       chooseOrganization(null);
+      removeDraftsOf(user.id);
       queryClient.clear();
       window.location.assign('/dashboard/sign-in');
+      // Until the browser has left the page, nothing draws it again: it would miss who is signed in.
+      return new Promise(() => {});
     },
     onError: notifyError,
   });

@@ -2,6 +2,7 @@ import { useMutation } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { Button } from '../../parts/button.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
+import { useDraftKey } from '../../parts/drafts.ts';
 import { Field, Toggle } from '../../parts/field.tsx';
 import { notify } from '../../parts/notice.tsx';
 import { Failure } from '../../parts/page.tsx';
@@ -39,7 +40,7 @@ export function ConfigEditor({ agent, source, from, onCreated }: ConfigEditorPro
   // `source` may change when somebody else creates or activates a release; what is being edited must not change with it.
   const [original] = useState(source);
   const originalText = useMemo(() => configText(original?.config ?? firstConfig), [original]);
-  const draftKey = `parley-release-draft ${agent.id} ${from}`;
+  const draftKey = useDraftKey(`release ${agent.id} ${from}`);
   const [text, setText] = useState(() => sessionStorage.getItem(draftKey) ?? originalText);
   const write = (next: string) => {
     setText(next);

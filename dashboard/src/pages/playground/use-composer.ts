@@ -2,6 +2,7 @@ import { useIsMutating, useMutation } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Conversation } from '../../conversation/fold.ts';
 import { managedPath } from '../../conversation/use-conversation.ts';
+import { useDraftKey } from '../../parts/drafts.ts';
 import { notify, notifyError } from '../../parts/notice.tsx';
 import { sharedValue } from '../../parts/shared-value.ts';
 import { postOnce } from '../../server/post-once.ts';
@@ -21,18 +22,22 @@ interface Recipient {
   onSession(sessionId: string): void;
 }
 
-const draftKey = 'parley-playground-draft';
-const sendingKey = 'parley-playground-sending';
-/** Shared, since a message may be put back by a composer that was left since. */
-const draft = sharedValue(sessionStorage.getItem(draftKey) ?? '');
+/** Counts the changes of what is stored: not only the composer on the page makes them, but also one that was left before its message failed. */
+const draftChanges = sharedValue(0);
+/** Ends the key of a message that is on its way. The rest is the key of its draft. */
+const sending = ' sending';
 
 // A message that was still on its way when the page was reloaded goes back into the field.
-putBack(sessionStorage.getItem(sendingKey) ?? '');
-sessionStorage.removeItem(sendingKey);
+for (const key of Object.keys(sessionStorage).filter((each) => each.endsWith(`playground${sending}`))) {
+  putBack(key.slice(0, -sending.length), sessionStorage.getItem(key) ?? '');
+  sessionStorage.removeItem(key);
+}
 
 /** The message that is being written and its files, which are uploaded before it is sent; and those that are on their way. */
 export function useComposer({ org, agent, sessionId, release, conversation, lastSeq, onSession }: Recipient) {
-  const text = draft.useValue();
+  const draftKey = useDraftKey('playground');
+  draftChanges.useValue();
+  const text = readDraft(draftKey);
   const [files, setFiles] = useState<readonly File[]>([]);
   const [outgoing, setOutgoing] = useState<readonly Outgoing[]>([]);
   const change = (id: number, changes: Partial<Outgoing>) =>
@@ -51,18 +56,18 @@ export function useComposer({ org, agent, sessionId, release, conversation, last
     },
     onMutate: (message) => {
       setOutgoing((before) => [...before, message]);
-      writeDraft('');
+      writeDraft(draftKey, '');
       setFiles([]);
-      sessionStorage.setItem(sendingKey, message.text);
+      sessionStorage.setItem(draftKey + sending, message.text);
     },
     onSuccess: (_, { id }) => change(id, { isAccepted: true }),
     onError: (error, message) => {
       setOutgoing((before) => before.filter(({ id }) => id !== message.id));
-      putBack(message.text);
+      putBack(draftKey, message.text);
       setFiles((chosen) => [...message.files, ...chosen]);
       notifyError(error);
     },
-    onSettled: () => sessionStorage.removeItem(sendingKey),
+    onSettled: () => sessionStorage.removeItem(draftKey + sending),
   });
   const stopKey = ['stop', sessionId];
   const stop = useMutation({
@@ -78,7 +83,7 @@ export function useComposer({ org, agent, sessionId, release, conversation, last
   };
   return {
     text,
-    writeText: writeDraft,
+    writeText: (next: string) => writeDraft(draftKey, next),
     files,
     chooseFiles,
     outgoing: notLogged(outgoing, sessionId, conversation),
@@ -90,14 +95,18 @@ export function useComposer({ org, agent, sessionId, release, conversation, last
   };
 }
 
-function writeDraft(text: string): void {
-  sessionStorage.setItem(draftKey, text);
-  draft.write(text);
+function readDraft(key: string): string {
+  return sessionStorage.getItem(key) ?? '';
+}
+
+function writeDraft(key: string, text: string): void {
+  sessionStorage.setItem(key, text);
+  draftChanges.write(draftChanges.read() + 1);
 }
 
 /** Puts a message that was not sent back into the field, before what was written meanwhile. */
-function putBack(message: string): void {
-  writeDraft([message, draft.read()].filter((each) => each !== '').join('\n'));
+function putBack(key: string, message: string): void {
+  writeDraft(key, [message, readDraft(key)].filter((each) => each !== '').join('\n'));
 }
 
 async function openSession(org: string, agent: string, release: string): Promise<string> {
