@@ -11,9 +11,11 @@ export interface StreamState {
   preview: string;
   phase: 'reading' | 'live' | 'lost' | 'refused';
   refusal: RequestError | undefined;
+  /** Why the log is lost, if the server said so; it is asked for again. Where the server is away, the banner says it. */
+  problem: RequestError | undefined;
 }
 
-export const initialState: StreamState = { events: [], preview: '', phase: 'reading', refusal: undefined };
+export const initialState: StreamState = { events: [], preview: '', phase: 'reading', refusal: undefined, problem: undefined };
 
 /** The server sends a comment every 15 s: a stream that is silent this long is dead, even if its connection seems open. */
 const silentMs = 40_000;
@@ -67,36 +69,36 @@ export class EventStream {
   private async run(): Promise<void> {
     for (let failures = 0; !this.abort.signal.aborted; ) {
       const [before, begun] = [this.lastSeq, performance.now()];
-      let waitMs: number | undefined;
+      let problem: RequestError | undefined;
       try {
         const outcome = await this.readOnce();
         if (outcome === 'refused') return;
-        waitMs = outcome.waitMs;
+        problem = outcome.problem;
       } catch {
         if (this.abort.signal.aborted) return;
         reportLost();
       }
       failures = this.lastSeq > before || performance.now() - begun > lastingMs ? 0 : failures + 1;
       this.preview = noPreview;
-      if (this.state.refusal === undefined) this.publish({ phase: 'lost' });
-      await new Promise((resolve) => setTimeout(resolve, waitMs ?? Math.min(150 * 2 ** failures, 8_000)));
+      if (this.state.refusal === undefined) this.publish({ phase: 'lost', problem: whileReachable().aborted ? undefined : problem });
+      await new Promise((resolve) => setTimeout(resolve, problem?.waitMs ?? Math.min(150 * 2 ** failures, 8_000)));
       await untilReachable();
     }
   }
 
-  /** Reads until the stream ends. Returns `refused` if asking again would not help, or else how long the server asks to wait. */
-  private async readOnce(): Promise<'refused' | { waitMs?: number | undefined }> {
+  /** Reads until the stream ends. Returns `refused` if asking again would not help, or else why the server could not answer now, if it said so. */
+  private async readOnce(): Promise<'refused' | { problem?: RequestError }> {
     const attempt = new AbortController();
     const signal = AbortSignal.any([this.abort.signal, attempt.signal, whileReachable()]);
     const response = await watchForSilence(fetch(`${this.url}?deltas=true&after=${this.lastSeq}`, { headers: dashboardHeaders(), signal }));
     if (!response.ok || response.body === null) {
       const problem = await refusal(response);
-      if (response.status >= 500 || response.status === 429) return { waitMs: problem.waitMs };
+      if (response.status >= 500 || response.status === 429) return { problem };
       if (response.status === 401 && !(await checkSignedIn())) {
         await untilSignedIn(this.abort.signal);
         return {};
       }
-      this.publish({ phase: 'refused', refusal: problem });
+      this.publish({ phase: 'refused', refusal: problem, problem: undefined });
       // A 403 may pass: support access can be turned on again, and a suspended organization resumed.
       return response.status === 403 ? {} : 'refused';
     }
@@ -141,7 +143,7 @@ export class EventStream {
 
   private schedule(delay: number): void {
     this.delay = delay;
-    this.scheduled ??= setTimeout(() => this.publish({ phase: 'live', refusal: undefined }), delay);
+    this.scheduled ??= setTimeout(() => this.publish({ phase: 'live', refusal: undefined, problem: undefined }), delay);
   }
 
   private cancel(): void {

@@ -102,7 +102,7 @@ export function Transcript({ conversation, preview, thinking, outgoing = none, c
           <div key={id}>
             <UserMessage text={text} files={files.map(({ name }) => name)} />
             <p className="waiting mt-1 text-right text-[0.88em] text-dim" role="status">
-              {isAccepted && (running || pending !== undefined) ? 'Waiting for the current turn to end…' : 'Sending…'}
+              {!isAccepted ? 'Sending…' : running || pending !== undefined ? 'Waiting for the current turn to end…' : 'Sent'}
             </p>
           </div>
         ))}

@@ -108,9 +108,18 @@ function Reason({ error }: { error: Error }) {
 }
 
 /**
- * Names one of several things on a page that cannot be read, until it can be. A screen reader says so once, and not again at each of the
- * next reads: the reason, which has the id of a request, is outside of the alert.
+ * Says what cannot be read, while it is asked for again. A screen reader says so once, and not again at each of the next reads: the reason,
+ * which has the id of a request, is outside of the alert.
  */
+export function Unreadable({ text, reason }: { text: string; reason: Error | null }) {
+  return (
+    <div className={failureShape}>
+      <span role="alert">{text}</span> {reason !== null && <Reason error={reason} />}
+    </div>
+  );
+}
+
+/** Names one of several things on a page that cannot be read, until it can be. */
 export function Unread({ what, query: { data, error, failureReason, errorUpdateCount } }: { what: string; query: UseQueryResult }) {
   const latest = error ?? failureReason;
   // While what was never read is read again there is no error: the last one stays.
@@ -118,14 +127,7 @@ export function Unread({ what, query: { data, error, failureReason, errorUpdateC
   if (latest !== null && latest !== reason) setReason(latest);
   const isUnread = data === undefined ? latest !== null || errorUpdateCount > 0 : error !== null;
   if (!isUnread) return null;
-  return (
-    <div className={failureShape}>
-      <span role="alert">
-        {what} could not be read{data === undefined ? '' : ' again'}.
-      </span>{' '}
-      {reason !== null && <Reason error={reason} />}
-    </div>
-  );
+  return <Unreadable text={`${what} could not be read${data === undefined ? '' : ' again'}.`} reason={reason} />;
 }
 
 /** Appears only after a moment (see `.waiting`), so that a fast page does not flicker. */

@@ -1,11 +1,13 @@
 // How often a page asks for a session's log where that is refused, on the test's own clock; and how often it shows what comes.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { until } from '../../support/until.ts';
 
 Object.assign(globalThis, { localStorage: { getItem: () => null } });
 // By its address, since the types of what it needs are a browser's.
 const source = new URL('../../../dashboard/src/conversation/event-stream.ts', import.meta.url).href;
 interface Stream {
+  state: { phase: string; events: readonly unknown[]; problem: Error | undefined };
   subscribe(listener: () => void): () => void;
   close(): void;
 }
@@ -61,6 +63,34 @@ test('a log that this person may not read is asked for now and then, one that do
     t.mock.timers.reset();
     assert.equal(times.length > 5 && times.length < 14, isAskedAgain, `${status}: ${times.join(' ')}`);
   }
+});
+
+test('a log that is refused for a while keeps what was read, and says why until it is read again; where the server is away, the banner does', async (t) => {
+  const event = { seq: 1, type: 'user.interrupt', created_at: '2026-01-31T00:00:00Z' };
+  const waiting: ((response: Response) => void)[] = [];
+  let isReady = true;
+  t.mock.method(globalThis, 'fetch', async (url: string) => {
+    if (url === '/readyz') return new Response('{}', { status: isReady ? 200 : 503 });
+    return new Promise<Response>((resolve) => waiting.push(resolve));
+  });
+  const stream = new EventStream('/log');
+  const answer = async (response: Response) => {
+    await until(async () => waiting.length > 0);
+    waiting.shift()?.(response);
+    await until(async () => waiting.length > 0);
+    return [stream.state.phase, stream.state.events.length, stream.state.problem?.message];
+  };
+  const refusal = (status: number) => Response.json({ detail: 'Not now.' }, { status, headers: { 'retry-after': '0.05' } });
+  assert.deepEqual(await answer(refusal(429)), ['lost', 0, 'Not now.']);
+  assert.deepEqual(await answer(new Response(`data: ${JSON.stringify(event)}\n\n`)), ['lost', 1, undefined]);
+  for (const status of [429, 500, 503]) assert.deepEqual(await answer(refusal(status)), ['lost', 1, 'Not now.']);
+  isReady = false;
+  setTimeout(() => {
+    isReady = true;
+  }, 300);
+  assert.deepEqual(await answer(refusal(503)), ['lost', 1, undefined]);
+  stream.close();
+  waiting.shift()?.(refusal(429));
 });
 
 test('an answer that takes long to draw is drawn less often: the page has most of the time for other things', async (t) => {

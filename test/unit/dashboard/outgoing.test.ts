@@ -26,6 +26,12 @@ test('of two messages with the same words, one entry of the log takes one', () =
   assert.deepEqual(shown([sent('hi'), sent('hi')], [said(5, 'hi')], true), ['hi']);
 });
 
+test('one of two messages with the same words that was left over goes on waiting for an entry of its own', () => {
+  const left = notLogged([sent('hi'), sent('hi')], 'ses_1', { items: [said(5, 'hi')], running: true, pending: undefined });
+  assert.deepEqual(shown(left, [said(5, 'hi')], true), ['hi']);
+  assert.deepEqual(shown(left, [said(5, 'hi'), said(9, 'hi')]), []);
+});
+
 test('a message to another session is not shown', () => {
   assert.deepEqual(shown([sent('hi', { sessionId: 'ses_2' })], []), []);
 });

@@ -18,12 +18,17 @@ export function notLogged(outgoing: readonly Outgoing[], sessionId: string, { it
   const logged = items.filter((item) => item.kind === 'user');
   const isAtRest = !running && pending === undefined;
   const lastSeq = items.at(-1)?.seq ?? 0;
-  return outgoing.filter((message) => {
-    if (message.sessionId !== sessionId) return false;
-    const index = logged.findIndex(({ seq, text }) => seq > message.after && text === message.text);
-    // Two messages with the same text are two entries.
-    if (index >= 0) logged.splice(index, 1);
+  const taken = new Map<string, number>();
+  return outgoing.flatMap((message) => {
+    if (message.sessionId !== sessionId) return [];
+    // Two messages with the same text are two entries, also when the first is not among `outgoing` any more.
+    const after = Math.max(message.after, taken.get(message.text) ?? 0);
+    const entry = logged.find(({ seq, text }) => seq > after && text === message.text);
+    if (entry !== undefined) {
+      taken.set(message.text, entry.seq);
+      return [];
+    }
     // The end of a turn and the next message that waits enter the log together. If none did, what waited was dropped with its session.
-    return index < 0 && !(message.isAccepted && isAtRest && lastSeq > message.after);
+    return message.isAccepted && isAtRest && lastSeq > after ? [] : [{ ...message, after }];
   });
 }

@@ -4,6 +4,7 @@ import { Link, useParams } from 'wouter';
 import { ApprovalCard } from '../../conversation/approval-card.tsx';
 import { EventRail } from '../../conversation/event-rail.tsx';
 import type { LogEvent } from '../../conversation/log-event.ts';
+import { LostLog } from '../../conversation/lost-log.tsx';
 import { Transcript } from '../../conversation/transcript.tsx';
 import { managedPath, useConversation } from '../../conversation/use-conversation.ts';
 import { Button, LinkButton } from '../../parts/button.tsx';
@@ -65,7 +66,8 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
     enabled: sessionId !== '',
   });
   const base = sessionId === '' ? undefined : managedPath(organization.slug, agent.slug, sessionId);
-  const { conversation, events, preview, phase, refusal } = useConversation(base);
+  const followed = useConversation(base);
+  const { conversation, events, preview, phase, refusal } = followed;
   const release = query.read('release');
   const composer = useComposer({
     org: organization.slug,
@@ -134,11 +136,12 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
           onDragOver={(event) => hasFiles(event) && event.preventDefault()}
           onDrop={drop}
         >
+          <LostLog {...followed} />
           {refusal !== undefined ? (
             <Refused agent={agent} refusal={refusal} />
           ) : composer.outgoing.length === 0 && (sessionId === '' || (phase === 'live' && items.length === 0)) ? (
             <Welcome agent={agent} canAnswer={canAnswer} onPick={composer.writeText} release={answeringRelease} />
-          ) : composer.outgoing.length === 0 && phase === 'reading' ? (
+          ) : composer.outgoing.length === 0 && phase !== 'live' && events.length === 0 ? (
             <div className="flex-1 px-4 sm:px-6">
               <Waiting />
             </div>

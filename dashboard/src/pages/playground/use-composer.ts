@@ -1,5 +1,5 @@
 import { useIsMutating, useMutation } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import type { Conversation } from '../../conversation/fold.ts';
 import { managedPath } from '../../conversation/use-conversation.ts';
 import { useDraftKey } from '../../parts/drafts.ts';
@@ -42,6 +42,15 @@ export function useComposer({ org, agent, sessionId, release, conversation, last
   const [outgoing, setOutgoing] = useState<readonly Outgoing[]>([]);
   const change = (id: number, changes: Partial<Outgoing>) =>
     setOutgoing((before) => before.map((each) => (each.id === id ? { ...each, ...changes } : each)));
+
+  // What the log has had is forgotten: when the person comes back to its session, the log is empty until it has been read again.
+  useEffect(() => {
+    setOutgoing((before) => {
+      const others = before.filter((message) => message.sessionId !== sessionId);
+      const rest = notLogged(before, sessionId, conversation);
+      return others.length + rest.length === before.length ? before : [...others, ...rest];
+    });
+  }, [sessionId, conversation]);
 
   const send = useMutation({
     mutationFn: async (message: Outgoing) => {

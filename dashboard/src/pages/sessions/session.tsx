@@ -4,6 +4,7 @@ import { useEffect, useState } from 'react';
 import { Link, useParams } from 'wouter';
 import { ApprovalCard } from '../../conversation/approval-card.tsx';
 import { EventRail } from '../../conversation/event-rail.tsx';
+import { LostLog } from '../../conversation/lost-log.tsx';
 import { Timeline } from '../../conversation/timeline.tsx';
 import { Transcript } from '../../conversation/transcript.tsx';
 import { managedPath, useConversation } from '../../conversation/use-conversation.ts';
@@ -79,15 +80,16 @@ function Session({ session }: { session: SessionHead }) {
             ]}
           />
         </div>
+        {query.read('view') !== 'facts' && <LostLog {...followed} />}
         <View session={session} base={base} followed={followed} />
       </div>
     </Page>
   );
 }
 
-/** Taken from the log once that has been read, since it is newer than `session`. */
-function stateOf(session: SessionHead, { conversation, phase, refusal }: Followed): string {
-  if (refusal !== undefined || phase === 'reading') return session.state;
+/** Taken from the log, unless `session` is newer: the log is still being read, or is lost. */
+function stateOf(session: SessionHead, { conversation, events, refusal }: Followed): string {
+  if (refusal !== undefined || events.length < session.event_count) return session.state;
   if (session.status === 'stopped') return 'stopped';
   if (conversation.pending !== undefined) return 'waiting';
   if (conversation.running) return 'running';
@@ -105,7 +107,7 @@ function View({ session, base, followed }: { session: SessionHead; base: string;
         <Refusal error={refusal} />
       </div>
     );
-  if (events.length === 0 && phase === 'reading' && session.event_count > 0)
+  if (events.length === 0 && phase !== 'live' && session.event_count > 0)
     return (
       <div className="px-4 sm:px-6">
         <Waiting />
