@@ -22,3 +22,15 @@ export function sleep(milliseconds: number, signal: AbortSignal | undefined): Pr
     signal?.addEventListener('abort', abort, { once: true });
   });
 }
+
+/** Waits for an answer; rejects with the signal's reason when the signal is aborted first. */
+export function unlessAborted<Answer>(answer: Promise<Answer>, signal: AbortSignal | undefined): Promise<Answer> {
+  if (signal === undefined) return answer;
+  let abort = (): void => {};
+  const aborted = new Promise<never>((_resolve, reject) => {
+    abort = () => reject(signal.reason);
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort, { once: true });
+  });
+  return Promise.race([answer, aborted]).finally(() => signal.removeEventListener('abort', abort));
+}

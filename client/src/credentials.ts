@@ -1,4 +1,5 @@
-import { AuthenticationError } from './errors.ts';
+import { unlessAborted } from './backoff.ts';
+import { AuthenticationError, ConnectionError } from './errors.ts';
 import type { ClientOptions, Credential } from './options.ts';
 import { claimsOf } from './token-claims.ts';
 
@@ -11,14 +12,16 @@ const renewBeforeMs = 20_000;
  */
 export class Credentials {
   readonly #source: Credential;
+  readonly #timeoutMs: number;
   #kept: string | undefined;
   #asking: Promise<string> | undefined;
 
-  constructor({ apiKey, sessionToken }: ClientOptions) {
+  constructor({ apiKey, sessionToken }: ClientOptions, timeoutMs: number) {
     const source = apiKey ?? sessionToken;
     if (source === undefined || (apiKey !== undefined && sessionToken !== undefined))
       throw new TypeError('Give the client an apiKey or a sessionToken, and not both');
     this.#source = source;
+    this.#timeoutMs = timeoutMs;
   }
 
   /** Whether there is a function that may give another credential. */
@@ -26,11 +29,12 @@ export class Credentials {
     return typeof this.#source === 'function';
   }
 
-  async get(): Promise<string> {
+  /** The signal ends the waiting of its own request only: others may wait for the same answer. */
+  async get(signal: AbortSignal | undefined): Promise<string> {
     if (typeof this.#source === 'string') return this.#source;
     if (this.#kept !== undefined && !expiresSoon(this.#kept)) return this.#kept;
     this.#asking ??= this.#ask(this.#source);
-    return this.#asking;
+    return unlessAborted(this.#asking, signal);
   }
 
   /** The server refused this credential: the next `get` calls the function. */
@@ -39,13 +43,18 @@ export class Credentials {
   }
 
   async #ask(source: () => string | Promise<string>): Promise<string> {
+    const late = new AbortController();
+    const reason = new ConnectionError('The function that gives the credential did not answer in time');
+    const timer = setTimeout(() => late.abort(reason), this.#timeoutMs);
     try {
-      const credential = await source();
+      // Not called here and now: if it threw at once, `#asking` would be set after it was cleared below.
+      const credential = await unlessAborted(Promise.resolve().then(source), late.signal);
       // Otherwise the request would carry the token "undefined", and the server's 401 would hide the cause.
       if (!credential) throw new AuthenticationError(401, 'The function that gives the credential gave none');
       this.#kept = credential;
       return credential;
     } finally {
+      clearTimeout(timer);
       this.#asking = undefined;
     }
   }

@@ -12,7 +12,7 @@ export interface ClientOptions {
   agent?: string | undefined;
   /** How often a request is retried after a network failure or a temporary error of the server. Default 5. */
   maxRetries?: number | undefined;
-  /** How long the server may take until it begins its response, in milliseconds. Default 60,000. */
+  /** How long the server may take until it begins its response, and before that a function until it gives the credential. Default 60,000. */
   timeoutMs?: number | undefined;
   /** Used in place of the global `fetch`. */
   fetch?: typeof globalThis.fetch | undefined;

@@ -23,10 +23,12 @@ export class Transport {
   readonly #credentials: Credentials;
   readonly #fetch: typeof globalThis.fetch;
   readonly #root: string;
+  readonly #timeoutMs: number;
 
   constructor(options: ClientOptions) {
     this.#options = options;
-    this.#credentials = new Credentials(options);
+    this.#timeoutMs = options.timeoutMs ?? 60_000;
+    this.#credentials = new Credentials(options, this.#timeoutMs);
     // Browsers throw if their fetch is called as a method of another object, such as this one.
     this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
     this.#root = rootOf(options.baseUrl);
@@ -79,9 +81,9 @@ export class Transport {
     signal: AbortSignal | undefined,
   ): Promise<{ answer: Answer } | { failure: ApiError | ConnectionError }> {
     signal?.throwIfAborted();
-    const credential = await this.#credentials.get();
+    const credential = await this.#credentials.get(signal);
     const late = new AbortController();
-    const timer = setTimeout(() => late.abort(new ConnectionError('The server did not answer in time')), this.#options.timeoutMs ?? 60_000);
+    const timer = setTimeout(() => late.abort(new ConnectionError('The server did not answer in time')), this.#timeoutMs);
     try {
       const response = await this.#fetch(url, {
         ...init,
