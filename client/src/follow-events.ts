@@ -1,5 +1,5 @@
 import { lastingMs, sleep } from './backoff.ts';
-import { ApiError, type ConnectionError } from './errors.ts';
+import { ApiError, ConnectionError, ParleyError } from './errors.ts';
 import type { ManagedEvent, MessageDelta } from './managed-types.ts';
 import { readEvents } from './read-events.ts';
 import { connectionError, isRetryable, type Transport, waitMs } from './transport.ts';
@@ -55,7 +55,7 @@ export async function* followEvents(transport: Transport, path: string, options:
     } catch (error) {
       failure = error;
     }
-    const problem = failure instanceof ApiError ? failure : connectionError(failure, signal);
+    const problem = failure instanceof ParleyError ? failure : connectionError(failure, signal);
     if (!canRecover(problem)) throw problem;
     if (!lost) onConnection?.('lost');
     lost = true;
@@ -92,7 +92,11 @@ class Drafts {
   }
 }
 
-/** Besides what every request retries: the 5xx statuses of a proxy while the server behind it restarts. */
-function canRecover(problem: ApiError | ConnectionError): boolean {
-  return isRetryable(problem) || (problem instanceof ApiError && problem.status >= 500);
+/**
+ * Besides what every request retries: the 5xx statuses of a proxy while the server behind it restarts. What else was thrown on purpose is
+ * from the function that gives the credential: it has said that there is none.
+ */
+function canRecover(problem: ParleyError): problem is ApiError | ConnectionError {
+  if (problem instanceof ApiError) return isRetryable(problem) || problem.status >= 500;
+  return problem instanceof ConnectionError;
 }

@@ -134,10 +134,12 @@ async function fetchToken(url: string): Promise<string> {
   };
   const asked = fetch(url, { method: 'POST', credentials: 'same-origin', headers: { accept: 'application/json' }, signal });
   const response = await asked.catch(unreachable);
+  const refusal = `${url} gave no session token (${response.status})`;
+  // The backend, or a proxy before it, restarts or has too much to do: it can be asked again, as if it had not been reached.
+  if (response.status === 429 || response.status >= 500) throw new ConnectionError(refusal);
   // The body may not be JSON: a backend may answer with its sign-in page when nobody is signed in. Any other error is of the connection.
   const notJson = (error: unknown) => (error instanceof SyntaxError ? undefined : unreachable(error));
   const body: unknown = response.ok ? await response.json().catch(notJson) : undefined;
-  if (typeof body !== 'object' || body === null || !('token' in body) || typeof body.token !== 'string')
-    throw new ParleyError(`${url} gave no session token (${response.status})`);
+  if (typeof body !== 'object' || body === null || !('token' in body) || typeof body.token !== 'string') throw new ParleyError(refusal);
   return body.token;
 }

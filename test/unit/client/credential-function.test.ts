@@ -1,7 +1,7 @@
 // The application's function that gives the credential: what its failures become, and what ends the waiting for it.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ConnectionError, ParleyClient } from '../../../client/src/index.ts';
+import { ConnectionError, ParleyClient, ParleyError } from '../../../client/src/index.ts';
 
 const never = new Promise<string>(() => {});
 
@@ -44,4 +44,13 @@ test('a function that throws before it returns a promise is asked again by the n
   });
   await assert.rejects(managed.get('ses_1'), { message: 'not ready' });
   assert.equal((await managed.get('ses_1')).id, 'ses_1');
+});
+
+test('following a log ends when the function says that it has no credential; its other failures are retried', withinSeconds, async () => {
+  const failures = [new TypeError('Failed to fetch'), new ConnectionError('/token could not be reached'), new ParleyError('Signed out')];
+  const { managed } = clientOf(() => Promise.reject(failures.shift()));
+  const states: string[] = [];
+  const following = managed.events('ses_1', { onConnection: (state) => states.push(state) }).next();
+  await assert.rejects(following, { name: 'ParleyError', message: 'Signed out' });
+  assert.deepEqual([states, failures], [['lost'], []]);
 });
