@@ -6,6 +6,7 @@ import { openAsNewVisitor, openBrowser } from '../support/browser.ts';
 import { buildWidget } from '../support/build-widget.ts';
 import { startExample } from '../support/example.ts';
 import { startServer } from '../support/server-process.ts';
+import { until } from '../support/until.ts';
 
 buildWidget();
 const server = await startServer({ after });
@@ -60,4 +61,112 @@ test('whoever was signed out meanwhile is told why, and the backend is asked aga
   await page.getByRole('button', { name: 'Try again' }).click();
   await answers(page).getByText('before').waitFor();
   assert.equal(await status(page), '');
+});
+
+/** Does this with the element, as `chat`. */
+const change = (page: Page, script: string) =>
+  page.evaluate(`(async (chat) => { ${script}; await chat.updateComplete; })(document.querySelector('parley-chat'))`);
+
+/** As a page made of components does that goes somewhere else. */
+const replaced = 'chat.replaceWith(chat.cloneNode())';
+const moved = 'chat.remove(); document.body.append(chat)';
+
+/** Holds up the requests to this path until they may go on, with this answer if there is one. */
+async function hold(page: Page, path: RegExp, answer?: object): Promise<{ asked: Promise<unknown>; release(): void; count(): number }> {
+  const released = Promise.withResolvers<void>();
+  const asked = page.waitForRequest((request) => request.method() === 'POST' && path.test(request.url()));
+  let count = 0;
+  await page.route(path, async (route) => {
+    if (route.request().method() === 'POST') count += 1;
+    await released.promise;
+    await (answer === undefined ? route.continue() : route.fulfill(answer));
+  });
+  return { asked, release: released.resolve, count: () => count };
+}
+
+/** Does not wait until it is sent. */
+async function sendByPage(page: Page, text: string): Promise<void> {
+  // Not before the field takes text.
+  await field(page).fill('');
+  await change(page, `void chat.send('${text}')`);
+}
+
+const sessions = /\/managed-agents\/sessions$/;
+
+test('a first message that is on its way when its element is replaced is shown by the new one, not written again, and its draft is kept', async () => {
+  const page = await visit();
+  const held = await hold(page, sessions);
+  await say(page, '/say on its way');
+  await held.asked;
+  await field(page).fill('half a thought');
+  await change(page, replaced);
+  await until(async () => (await field(page).inputValue()) !== '', 5_000, 'the draft is there');
+  assert.equal(await field(page).inputValue(), 'half a thought');
+  await field(page).fill('half a thought, and more');
+  held.release();
+  await answers(page).getByText('on its way').waitFor({ timeout: 5_000 });
+  assert.equal(await field(page).inputValue(), 'half a thought, and more');
+  await page.reload();
+  await answers(page).getByText('on its way').waitFor();
+  assert.deepEqual(
+    [await said(page).allTextContents(), await field(page).inputValue()],
+    [['You: /say on its way'], 'half a thought, and more'],
+  );
+});
+
+test('a message that is refused after its element was replaced is written again in the new one, which says why', async () => {
+  const page = await visit();
+  const refusal = { status: 400, json: { detail: 'Not this one.' }, headers: { 'access-control-allow-origin': '*' } };
+  const held = await hold(page, /\/events$/, refusal);
+  await say(page, 'first');
+  await held.asked;
+  await change(page, replaced);
+  await field(page).fill('second');
+  held.release();
+  await page.getByText('Not this one.').waitFor({ timeout: 5_000 });
+  assert.equal(await field(page).inputValue(), 'first\nsecond');
+  await page.reload();
+  await field(page).waitFor();
+  await until(async () => (await field(page).inputValue()) === 'first\nsecond', 5_000, 'both are kept');
+});
+
+test('what is written while a first message is on its way, after its element was moved or replaced, goes on with its conversation', async () => {
+  for (const how of [moved, replaced])
+    for (const send of [say, sendByPage]) {
+      const page = await visit();
+      const held = await hold(page, sessions);
+      await send(page, '/say one');
+      await held.asked;
+      await change(page, how);
+      await send(page, '/say two');
+      held.release();
+      await answers(page).getByText('two').waitFor({ timeout: 5_000 });
+      await say(page, '/say three');
+      await answers(page).getByText('three').waitFor({ timeout: 5_000 });
+      const expected = ['one', 'two', 'three'];
+      assert.deepEqual(
+        (await answers(page).allTextContents()).slice(1),
+        expected.map((text) => `Assistant: ${text}`),
+        how,
+      );
+      assert.deepEqual(
+        await said(page).allTextContents(),
+        expected.map((text) => `You: /say ${text}`),
+        how,
+      );
+      assert.equal(held.count(), 1);
+      await page.close();
+    }
+});
+
+test('two first messages that are on their way for long, of a former chat of the element and of its new one, meet in one conversation', async () => {
+  const page = await visit();
+  const held = await hold(page, sessions);
+  await say(page, '/say one');
+  await change(page, moved);
+  await say(page, '/say two');
+  await until(async () => held.count() === 2, 5_000, 'the second waits no longer for the first');
+  held.release();
+  for (const text of ['one', 'two']) await answers(page).getByText(text).waitFor({ timeout: 5_000 });
+  assert.equal(await said(page).count(), 2);
 });

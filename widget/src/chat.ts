@@ -1,18 +1,14 @@
 import { ConnectionError, type Decision, type Managed, NotFoundError, ParleyError, type RequestOptions } from '../../client/src/index.ts';
 import { newKey } from '../../client/src/new-key.ts';
 import { addEvent, type Conversation, emptyConversation } from './conversation.ts';
+import type { Outgoing, Page, Sending } from './sending.ts';
 import type { StoredText } from './stored-text.ts';
-
-/** A message that was typed and is not in the log yet: it waits for the messages before it, or for the network. */
-export interface Outgoing {
-  text: string;
-  files: string[];
-  /** Whether the server has accepted it. */
-  isSent: boolean;
-}
 
 /** After this long without a response the person is told that the connection is lost; these requests take milliseconds. */
 const silentMs = 5_000;
+
+/** A message is not held up any longer than this by one of a former chat, which may wait for a token or a network that never comes. */
+const patienceMs = 2_000;
 
 /** One conversation with an agent: starts or resumes a session, follows its log, and sends what the person does. */
 export class Chat {
@@ -23,41 +19,62 @@ export class Chat {
   failure: string | undefined;
   /** A request could not be sent, or has had no response for `silentMs`. */
   isWaiting = false;
+  readonly page: Page;
   readonly #managed: Managed;
-  /** Text that a reload would lose: see `keep`. */
-  readonly unsent: StoredText;
   readonly #storedSessionId: StoredText;
+  /** Text that a reload would lose: see `keep`. */
+  readonly #unsent: StoredText;
+  readonly #sending: Sending;
   readonly #metadata: Record<string, unknown>;
-  readonly #changed: () => void;
   #sessionId: string | undefined;
   #abort = new AbortController();
   /** Settled when the next message may be sent: the session is loaded, and every message before it was sent or given up. */
   #queue: Promise<void> = Promise.resolve();
 
-  constructor(managed: Managed, sessionId: StoredText, unsent: StoredText, metadata: Record<string, unknown>, changed: () => void) {
+  constructor(
+    managed: Managed,
+    sessionId: StoredText,
+    unsent: StoredText,
+    sending: Sending,
+    metadata: Record<string, unknown>,
+    page: Page,
+  ) {
     this.#managed = managed;
     this.#storedSessionId = sessionId;
-    this.unsent = unsent;
+    this.#unsent = unsent;
+    this.#sending = sending;
     this.#metadata = metadata;
-    this.#changed = changed;
+    this.page = page;
   }
 
-  /** Continues the conversation that this browser stored, if there is one and none has begun here. */
+  /** What was written in this conversation and not sent. While a former chat is sending, the stored text has that too. */
+  get draft(): string {
+    return this.#sending.latest?.page.typed() ?? this.#unsent.read() ?? '';
+  }
+
+  /** Continues the conversation that this browser stored, or that a former chat is beginning. */
   resume(): void {
-    if (this.#sessionId === undefined) this.#queue = this.#load();
+    const { ended } = this.#sending;
+    const patience = new Promise((resolve) => setTimeout(resolve, patienceMs));
+    this.#queue = Promise.all([this.#load(), Promise.race([ended, patience])]).then(() => {});
+    void ended.then(() => {
+      this.#queue = this.#queue.then(() => (this.#sessionId === undefined ? this.#load() : undefined));
+    });
+    this.#sending.latest = this;
   }
 
-  /** Throws when the message could not be sent. It is then dropped here, and the caller has to keep the text. */
+  /** Throws when the message could not be sent. It is then in the message field again. */
   async send(text: string, files: File[]): Promise<void> {
     const { signal } = this.#abort;
-    const entry = { text, files: files.map(({ name }) => name), isSent: false };
+    const entry = { text, files: files.map(({ name }) => name) };
     this.outgoing.push(entry);
-    this.#changed();
     const sent = this.#queue.then(() => this.#deliver(entry, files));
     this.#queue = sent.catch(() => {});
+    this.#sending.begin(entry, this.#queue);
+    this.keep();
+    this.page.changed();
     try {
       await sent;
-      entry.isSent = true;
       this.failure = undefined;
       // The server answers again, so the stream of events can be opened again too.
       if (this.state === 'failed') this.reconnect();
@@ -65,18 +82,21 @@ export class Chat {
       // The event stream has already delivered the message: only the response to this request was lost.
       if (!this.outgoing.includes(entry) && !signal.aborted) return;
       this.outgoing = this.outgoing.filter((other) => other !== entry);
+      this.#present.page.takeBack(text, files, error);
       throw error;
     } finally {
-      this.#changed();
+      this.#sending.end(entry);
+      this.#present.keep();
+      this.page.changed();
     }
   }
 
   /** Stores what a reload would lose: the messages that are not sent yet, followed by the text in the message field. */
-  keep(typed: string): void {
-    const waiting = this.outgoing.filter(({ isSent }) => !isSent).map(({ text }) => text);
-    const text = [...waiting, typed].filter((each) => each !== '').join('\n');
-    if (text === '') this.unsent.forget();
-    else this.unsent.write(text);
+  keep(): void {
+    const texts = [...this.#sending.messages.map(({ text }) => text), this.page.typed()];
+    const text = texts.filter((each) => each !== '').join('\n');
+    if (text === '') this.#unsent.forget();
+    else this.#unsent.write(text);
   }
 
   async confirm(requestId: string, decision: Decision): Promise<void> {
@@ -100,18 +120,28 @@ export class Chat {
 
   /** Leaves this conversation; the next message starts a new one. */
   startOver(): void {
-    this.outgoing = [];
+    this.#drop();
     this.#reset();
   }
 
   /** For when somebody else goes on: what still waits is not sent, because that would be in their name. */
   leave(): void {
-    this.outgoing = [];
+    this.#drop();
     this.close();
   }
 
   close(): void {
     this.#abort.abort();
+  }
+
+  /** The chat that is on the page, if this one is not any more. */
+  get #present(): { readonly page: Page; keep(): void } {
+    return (this.#abort.signal.aborted ? this.#sending.latest : undefined) ?? this;
+  }
+
+  #drop(): void {
+    for (const entry of this.outgoing) this.#sending.end(entry);
+    this.outgoing = [];
   }
 
   #reset(): void {
@@ -122,7 +152,7 @@ export class Chat {
     this.conversation = emptyConversation();
     this.failure = undefined;
     this.state = 'empty';
-    this.#changed();
+    this.page.changed();
   }
 
   async #deliver(entry: Outgoing, files: File[]): Promise<void> {
@@ -161,7 +191,7 @@ export class Chat {
           if (!(error instanceof ConnectionError) || signal.aborted || !this.outgoing.includes(entry)) throw error;
         }
         this.isWaiting = true;
-        this.#changed();
+        this.page.changed();
         await new Promise((resolve) => setTimeout(resolve, 1_000));
       }
     } finally {
@@ -173,19 +203,21 @@ export class Chat {
   async #watchForSilence<Answer>(request: Promise<Answer>): Promise<Answer> {
     const timer = setTimeout(() => {
       this.isWaiting = true;
-      this.#changed();
+      this.page.changed();
     }, silentMs);
     try {
       return await request;
     } finally {
       clearTimeout(timer);
       this.isWaiting = false;
-      this.#changed();
+      this.page.changed();
     }
   }
 
   async #begin(entry: Outgoing): Promise<string> {
-    const { id } = await this.#sendReliably(entry, (options) => this.#managed.create({ metadata: this.#metadata }, options));
+    const created = await this.#sendReliably(entry, (options) => this.#managed.create({ metadata: this.#metadata }, options));
+    // Another chat of this page, or another tab, may have been faster.
+    const id = this.#storedSessionId.read() ?? created.id;
     this.#sessionId = id;
     this.#storedSessionId.write(id);
     this.state = 'open';
@@ -198,7 +230,7 @@ export class Chat {
     const onConnection = (state: 'open' | 'lost') => {
       if (state === 'lost') this.state = 'lost';
       else if (this.state === 'lost') this.state = 'open';
-      this.#changed();
+      this.page.changed();
     };
     try {
       // The stream will meet the same failure, and it knows which ones to retry.
@@ -209,14 +241,14 @@ export class Chat {
       for await (const event of this.#managed.events(sessionId, { after, deltas: true, signal, onConnection })) {
         addEvent(this.conversation, event);
         if (event.type === 'user.message') this.#removeOutgoing(event.text);
-        this.#changed();
+        this.page.changed();
       }
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof NotFoundError) return this.#reset();
       this.state = 'failed';
       this.failure = reasonOf(error);
-      this.#changed();
+      this.page.changed();
     }
   }
 
@@ -235,12 +267,12 @@ export class Chat {
     const { events } = await this.#managed.get(sessionId, { signal: this.#abort.signal });
     for (const event of events) addEvent(this.conversation, event);
     this.state = 'open';
-    this.#changed();
+    this.page.changed();
   }
 
   #removeOutgoing(text: string): void {
     const index = this.outgoing.findIndex((entry) => entry.text === text);
-    if (index >= 0) this.outgoing.splice(index, 1);
+    if (index >= 0) for (const entry of this.outgoing.splice(index, 1)) this.#sending.end(entry);
   }
 }
 

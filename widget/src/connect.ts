@@ -1,6 +1,7 @@
 import { ConnectionError, ParleyClient, ParleyError } from '../../client/src/index.ts';
 import { claimsOf } from '../../client/src/token-claims.ts';
 import { Chat } from './chat.ts';
+import { abandonSending, type Page, Sending, sendingOf } from './sending.ts';
 import { type StorageKind, type StoredText, storedText } from './stored-text.ts';
 
 export type TokenProvider = () => string | Promise<string>;
@@ -34,7 +35,7 @@ export interface Visitor {
  * Creates the chat that the element's attributes describe; undefined when none of them says where the token comes from. With the
  * first token that is for somebody else, what is stored of this visitor is forgotten, and `welcome` gets the next one.
  */
-export function connect(connection: Connection, visitor: Visitor, changed: () => void, welcome: (next: Visitor) => void): Chat | undefined {
+export function connect(connection: Connection, visitor: Visitor, page: Page, welcome: (next: Visitor) => void): Chat | undefined {
   const { org, agent, endUser, tokenUrl, tokenProvider, storage = 'local' } = connection;
   // Parley serves this script, so by default the agents are at the script's own origin.
   const baseUrl = new URL(connection.baseUrl ?? '/', connection.baseUrl === undefined ? import.meta.url : document.baseURI).href;
@@ -67,6 +68,7 @@ export function connect(connection: Connection, visitor: Visitor, changed: () =>
     if (isLate) return undefined;
     sessionId.forget();
     unsent.forget();
+    abandonSending(key);
     const next = { subject, source, token };
     welcome(next);
     return next;
@@ -77,7 +79,11 @@ export function connect(connection: Connection, visitor: Visitor, changed: () =>
   if (sessionToken === undefined || bearer === undefined) return undefined;
   const client = new ParleyClient({ baseUrl, sessionToken, agent: `${org}/${agent}` });
   const metadata = endUser === undefined ? {} : { end_user_id: endUser };
-  return new Chat(client.managed, whileHere(bearer, sessionId), whileHere(bearer, unsent), metadata, changed);
+  const sending = storage === 'none' ? new Sending(key) : sendingOf(key);
+  const takeBack: Page['takeBack'] = (...message) => {
+    if (!bearer.hasLeft) page.takeBack(...message);
+  };
+  return new Chat(client.managed, whileHere(bearer, sessionId), whileHere(bearer, unsent), sending, metadata, { ...page, takeBack });
 }
 
 /** A request of a visitor may end when they have left. What is stored is the next one's then. */

@@ -9,6 +9,7 @@ import { openQuestion } from './conversation.ts';
 import { fileDrop, maxFileBytes } from './file-drop.ts';
 import { icons } from './icons.ts';
 import { type Labels, labels } from './labels.ts';
+import type { Page } from './sending.ts';
 import type { StorageKind } from './stored-text.ts';
 import { styles } from './styles.ts';
 
@@ -39,8 +40,6 @@ export class ParleyChat extends LitElement {
   #chat: Chat | undefined;
   #visitor: Visitor = {};
   #text = '';
-  /** How many messages of this visitor are being sent. */
-  #sending = 0;
   #files: File[] = [];
   #problem: string | undefined;
   #wasLost = false;
@@ -59,6 +58,17 @@ export class ParleyChat extends LitElement {
     },
     (files) => this.#addFiles(files),
   );
+
+  readonly #page: Page = {
+    typed: () => this.#text,
+    takeBack: (text, files, error) => {
+      // Before what was typed meanwhile.
+      this.#write(this.#text === '' ? text : `${text}\n${this.#text}`);
+      this.#files = [...files, ...this.#files];
+      this.#problem = reasonOf(error);
+    },
+    changed: () => this.requestUpdate(),
+  };
 
   readonly #onNetworkChange = () => {
     this.#problem = undefined;
@@ -101,10 +111,8 @@ export class ParleyChat extends LitElement {
     this.#chat?.close();
     this.#chat = undefined;
     if (!this.isConnected || !this.org || !this.agent) return;
-    const update = () => this.requestUpdate();
-    this.#chat = connect(this, this.#visitor, update, (next) => this.#welcome(next));
-    // While a message is being sent, the stored text may contain it, and it would appear a second time.
-    if (this.#sending === 0) this.#text ||= this.#chat?.unsent.read() ?? '';
+    this.#chat = connect(this, this.#visitor, this.#page, (next) => this.#welcome(next));
+    this.#text ||= this.#chat?.draft ?? '';
     this.#chat?.resume();
   }
 
@@ -154,7 +162,7 @@ export class ParleyChat extends LitElement {
           this.#files = this.#files.filter((other) => other !== file);
           this.requestUpdate();
         },
-        onSend: () => void this.#send(),
+        onSend: () => this.#send(),
         onStop: () => void this.#attempt(chat?.interrupt()),
       })}
     </section>`;
@@ -187,31 +195,15 @@ export class ParleyChat extends LitElement {
     this.#focusComposer();
   }
 
-  async #send(): Promise<void> {
-    const [chat, visitor] = [this.#chat, this.#visitor];
+  #send(): void {
     const [text, files] = [this.#text.trim() || this.#files.map(({ name }) => name).join(', '), this.#files];
-    if (chat === undefined || text === '') return;
-    const sent = chat.send(text, files);
-    this.#sending += 1;
-    this.#write('');
+    if (this.#chat === undefined || text === '') return;
+    this.#text = '';
     this.#files = [];
     this.#problem = undefined;
     this.#atEnd = true;
-    try {
-      await sent;
-      if (visitor.hasLeft) return;
-      chat.keep(this.#text);
-      // The element was moved meanwhile, and its new chat knows nothing of a conversation that begins with this message.
-      if (this.#chat !== chat && this.#sending === 1) this.#chat?.resume();
-    } catch (error) {
-      if (visitor.hasLeft) return;
-      // Back into the message field, before what was typed meanwhile.
-      this.#write(this.#text === '' ? text : `${text}\n${this.#text}`);
-      this.#files = [...files, ...this.#files];
-      this.#problem = reasonOf(error);
-    } finally {
-      if (!visitor.hasLeft) this.#sending -= 1;
-    }
+    // What went wrong is said where the text is taken back.
+    this.#chat.send(text, files).catch(() => {});
   }
 
   /** Somebody else is here: nothing of what the person before wrote is theirs to see, or to send. */
@@ -220,7 +212,6 @@ export class ParleyChat extends LitElement {
     this.#visitor = next;
     this.#chat?.leave();
     this.#chat = undefined;
-    this.#sending = 0;
     this.#text = '';
     this.#files = [];
     this.#problem = undefined;
@@ -229,7 +220,7 @@ export class ParleyChat extends LitElement {
 
   #write(text: string): void {
     this.#text = text;
-    this.#chat?.keep(text);
+    this.#chat?.keep();
     this.requestUpdate();
   }
 
