@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';
+import { ParleyClient } from '../../client/src/index.ts';
 import { openAsNewVisitor, openBrowser } from '../support/browser.ts';
 import { buildWidget } from '../support/build-widget.ts';
 import { startExample } from '../support/example.ts';
@@ -11,6 +12,7 @@ import { until } from '../support/until.ts';
 buildWidget();
 const server = await startServer({ after });
 const shop = await startExample({ after }, 'widget', server.url);
+const backend = new ParleyClient({ baseUrl: server.url, apiKey: server.apiKey, agent: 'demo/assistant' });
 const context = await (await openBrowser({ after })).newContext();
 
 const field = (page: Page) => page.getByLabel('Write a message');
@@ -169,4 +171,33 @@ test('two first messages that are on their way for long, of a former chat of the
   held.release();
   for (const text of ['one', 'two']) await answers(page).getByText(text).waitFor({ timeout: 5_000 });
   assert.equal(await said(page).count(), 2);
+});
+
+test('what the page sends goes to the person who is there now, as soon as their chat is', async () => {
+  const page = await visit();
+  await change(page, "const made = chat.cloneNode(); chat.replaceWith(made); await made.send('/say at once')");
+  await answers(page).getByText('at once').waitFor({ timeout: 5_000 });
+  await page.exposeFunction('mint', async (endUser: string) => (await backend.mintSessionToken({ end_user_id: endUser })).token);
+  await change(page, "chat.tokenUrl = undefined; chat.token = await mint('ada')");
+  await change(page, "chat.token = await mint('bob'); await chat.send('/say for Bob')");
+  await answers(page).getByText('for Bob').waitFor({ timeout: 5_000 });
+  assert.deepEqual(await said(page).allTextContents(), ['You: /say for Bob']);
+});
+
+test('what the page sends is kept until it is sent, and what cannot be sent is told, and written again where there is a field', async () => {
+  const page = await visit();
+  const send = (script: string) =>
+    page.evaluate(`(async (chat) => { ${script};
+    return chat.send('wanted').catch(({ message }) => message); })(document.querySelector('parley-chat'))`);
+  const refusal = { status: 400, json: { detail: 'Not this one.' }, headers: { 'access-control-allow-origin': '*' } };
+  const held = await hold(page, /\/events$/, refusal);
+  const refused = send('');
+  await held.asked;
+  assert.deepEqual(await page.evaluate('Object.values(sessionStorage)'), ['wanted']);
+  held.release();
+  assert.equal(await refused, 'Not this one.');
+  await until(async () => (await field(page).inputValue()) === 'wanted', 5_000, 'it is in the field');
+  assert.match(String(await send('chat.tokenUrl = undefined')), /has no session token/);
+  assert.match(String(await send("chat.agent = ''")), /has no agent/);
+  assert.match(String(await send('chat.remove()')), /not on the page/);
 });

@@ -134,8 +134,7 @@ export class ParleyChat extends LitElement {
   #panel(closed: boolean): TemplateResult {
     const words = this.#labels;
     const chat = this.#chat;
-    const missing = this.org && this.agent ? words.tokenMissing : words.agentMissing;
-    const problem = this.#problem ?? (chat === undefined ? missing : undefined);
+    const problem = this.#problem ?? (chat === undefined ? this.#missing : undefined);
     const decide = this.noApprovals ? undefined : (id: string, decision: Decision) => void this.#decide(id, decision);
     const actions = { labels: words, showTools: this.showTools ?? false, answering: this.#answering, decide };
     return html`<section id="panel" class="panel ${this.#dragging ? 'over' : ''}" part="panel" ?hidden=${closed} aria-label=${words.heading}
@@ -173,6 +172,11 @@ export class ParleyChat extends LitElement {
     return question === undefined || this.noApprovals ? '' : `${this.#labels.approval}: ${question.message}`;
   }
 
+  /** Why there is no chat. */
+  get #missing(): string {
+    return this.org && this.agent ? this.#labels.tokenMissing : this.#labels.agentMissing;
+  }
+
   get #labels(): Labels {
     const { heading, placeholder } = this;
     return {
@@ -183,9 +187,14 @@ export class ParleyChat extends LitElement {
     };
   }
 
-  /** Sends a message as if the person had written it. */
+  /** Sends a message as if the person had written it. Throws when it could not be sent; it is then in the message field. */
   async send(text: string): Promise<void> {
-    await this.#chat?.send(text, []);
+    // An element that was never on a page would wait for ever.
+    if (!this.isConnected) throw new Error('This chat is not on the page');
+    // Of what was just set, such as the token of somebody else, the present chat knows nothing.
+    await this.updateComplete;
+    if (this.#chat === undefined) throw new Error(this.#missing);
+    await this.#chat.send(text, []);
   }
 
   /** Leaves this conversation; the next message starts a new one. */
