@@ -41,7 +41,9 @@ function toSdkMessage(message: PromptMessage, key: string): LanguageModelV4Messa
     case 'user':
       return { role: 'user', content: [{ type: 'text', text: userText(message) }] };
     case 'assistant': {
-      const content = message.parts.flatMap((part) => toSdkAssistantPart(part, key));
+      const parts = message.parts.flatMap((part) => toSdkAssistantPart(part, key));
+      // An answer that was stopped may end with its thoughts: providers refuse those that nothing follows.
+      const content = parts.slice(0, parts.findLastIndex((part) => part.type !== 'reasoning') + 1);
       return content.length === 0 ? undefined : { role: 'assistant', content };
     }
     case 'tool':

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
-import type { PromptMessage } from '../../../src/harness/model.ts';
+import type { AssistantPart, PromptMessage } from '../../../src/harness/model.ts';
 import { providerFixture, serveProvider } from '../../support/provider-server.ts';
 import {
   assistantMessage,
@@ -207,6 +207,29 @@ describe('a blank text, which providers refuse for as long as it is in the conve
       assert.equal(sent.split('"[no text]"').length - 1, 2, sent);
       assert.ok(!/"(text|content)":"\s*"/.test(sent), sent);
       assert.ok(sent.includes('[Attached in the workspace: uploads/a.txt]'));
+    });
+  }
+});
+
+describe('thoughts that nothing came of, because the answer was stopped, and which providers refuse on their own', () => {
+  for (const wire of providerCases) {
+    test(`do not go to ${wire.provider}`, async (t) => {
+      const server = await serveProvider({ body: providerFixture(wire.text) });
+      t.after(() => server.close());
+      const metadata = { anthropic: { signature: 'sig' }, openai: { itemId: 'rs_1', reasoningEncryptedContent: 'gAAA' }, google: {} };
+      const thought = (text: string): AssistantPart => ({ type: 'reasoning', text, providerMetadata: metadata });
+      const messages: PromptMessage[] = [
+        { role: 'user', text: 'First' },
+        { role: 'assistant', parts: [thought('A lone thought.'), { type: 'text', text: ' ' }] },
+        { role: 'user', text: 'Second' },
+        { role: 'assistant', parts: [thought('A thought.'), { type: 'text', text: 'Said.' }, thought('A last thought.')] },
+        { role: 'user', text: 'Third' },
+      ];
+      await collect(modelAt(server.origin, wire).stream(callOf(messages, { thinking: true }), neverAborted));
+      const sent = JSON.stringify(server.requests[0]?.body);
+      assert.deepEqual([sent.includes('A lone thought.'), sent.includes('A last thought.')], [false, false], sent);
+      assert.equal(sent.includes('A thought.'), wire.provider !== 'openai-compatible');
+      for (const said of ['First', 'Second', 'Said.', 'Third']) assert.ok(sent.includes(said));
     });
   }
 });
