@@ -44,7 +44,8 @@ function addMessage(messages: object[], message: PromptMessage, isOfThisTurn: bo
       return;
     }
     case 'tool':
-      for (const result of message.results) messages.push({ role: 'tool', tool_call_id: result.callId, content: result.output });
+      for (const result of message.results)
+        messages.push({ role: 'tool', tool_call_id: sentCallId(result.callId), content: result.output });
   }
 }
 
@@ -73,12 +74,17 @@ function addReasoning(reasoning: Record<string, string>, part: Extract<Assistant
 function chatCall(part: Extract<AssistantPart, { type: 'tool-call' }>): object {
   const own = part.providerMetadata?.[metadataKey];
   return {
-    id: part.callId,
+    id: sentCallId(part.callId),
     type: 'function',
     function: { name: part.tool, arguments: JSON.stringify(toolInputObject(part.input)) },
     // Gemini puts a signature of the call here, and refuses a call without it.
     extra_content: isJsonObject(own) ? own.extra_content : undefined,
   };
+}
+
+/** The random end of an id of ours: Mistral takes exactly nine letters and digits. */
+function sentCallId(callId: string): string {
+  return callId.slice(-9);
 }
 
 function chatTool({ name, description, inputSchema }: ModelTool): object {

@@ -74,7 +74,7 @@ export const textOf = (parts: ModelPart[]) => parts.map((part) => (part.type ===
 export const reasoningOf = (parts: ModelPart[]) => parts.map((part) => (part.type === 'reasoning-delta' ? part.text : '')).join('');
 
 /** The loop gives calls ids of its own. */
-export const callIds = ['call_1', 'call_2'] as const;
+export const callIds = ['call_01KB0Q7Z8M0000T3VN5WXYA1B2', 'call_01KB0Q7Z8M0001H6JK7MNPC3D4'] as const;
 
 /** What the loop would keep of an answer, to send it back. */
 export function assistantMessage(parts: ModelPart[]): PromptMessage {

@@ -59,15 +59,15 @@ describe('the second step sends back', () => {
           { type: 'thinking', thinking: 'Two files to read.', signature: 'EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pk=' },
           { type: 'redacted_thinking', data: 'EmwKAhgBEgy3va3pzix' },
           { type: 'text', text: 'Reading both.' },
-          { type: 'tool_use', id: 'call_1', name: 'files', input: { operation: 'read', path: 'a.txt' } },
-          { type: 'tool_use', id: 'call_2', name: 'bash', input: {} },
+          { type: 'tool_use', id: callIds[0], name: 'files', input: { operation: 'read', path: 'a.txt' } },
+          { type: 'tool_use', id: callIds[1], name: 'bash', input: {} },
         ],
       },
       {
         role: 'user',
         content: [
-          { type: 'tool_result', tool_use_id: 'call_1', content: 'content of a' },
-          { type: 'tool_result', tool_use_id: 'call_2', content: 'exit code 1', is_error: true, cache_control: { type: 'ephemeral' } },
+          { type: 'tool_result', tool_use_id: callIds[0], content: 'content of a' },
+          { type: 'tool_result', tool_use_id: callIds[1], content: 'exit code 1', is_error: true, cache_control: { type: 'ephemeral' } },
         ],
       },
     ]);
@@ -86,10 +86,10 @@ describe('the second step sends back', () => {
         encrypted_content: 'gAAAAABoEncryptedWhole',
         summary: [{ type: 'summary_text', text: 'Two files to read.' }],
       },
-      { type: 'function_call', call_id: 'call_1', name: 'files', arguments: '{"operation":"read","path":"a.txt"}' },
-      { type: 'function_call', call_id: 'call_2', name: 'bash', arguments: '{}' },
-      { type: 'function_call_output', call_id: 'call_1', output: 'content of a' },
-      { type: 'function_call_output', call_id: 'call_2', output: '{"error":"exit code 1"}' },
+      { type: 'function_call', call_id: callIds[0], name: 'files', arguments: '{"operation":"read","path":"a.txt"}' },
+      { type: 'function_call', call_id: callIds[1], name: 'bash', arguments: '{}' },
+      { type: 'function_call_output', call_id: callIds[0], output: 'content of a' },
+      { type: 'function_call_output', call_id: callIds[1], output: '{"error":"exit code 1"}' },
     ]);
   });
 
@@ -113,7 +113,7 @@ describe('the second step sends back', () => {
     assert.ok(JSON.stringify(body.contents).includes('content of a'));
   });
 
-  test('to a chat-completions server its thoughts of this turn, the calls and their results', async () => {
+  test('to a chat-completions server its thoughts of this turn, the calls and their results, under ids that Mistral takes too', async () => {
     const earlier: PromptMessage[] = [
       { role: 'user', text: 'Hi' },
       {
@@ -139,12 +139,12 @@ describe('the second step sends back', () => {
         content: null,
         reasoning_content: 'Two files to read.',
         tool_calls: [
-          { id: 'call_1', type: 'function', function: { name: 'files', arguments: '{"operation":"read","path":"a.txt"}' } },
-          { id: 'call_2', type: 'function', function: { name: 'bash', arguments: '{}' } },
+          { id: 'N5WXYA1B2', type: 'function', function: { name: 'files', arguments: '{"operation":"read","path":"a.txt"}' } },
+          { id: 'K7MNPC3D4', type: 'function', function: { name: 'bash', arguments: '{}' } },
         ],
       },
-      { role: 'tool', tool_call_id: 'call_1', content: 'content of a' },
-      { role: 'tool', tool_call_id: 'call_2', content: 'exit code 1' },
+      { role: 'tool', tool_call_id: 'N5WXYA1B2', content: 'content of a' },
+      { role: 'tool', tool_call_id: 'K7MNPC3D4', content: 'exit code 1' },
     ]);
     assert.deepEqual(body.tools, [
       { type: 'function', function: { name: 'files', description: 'Reads and writes files', parameters: tools[0]?.inputSchema } },
