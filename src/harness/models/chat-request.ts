@@ -1,7 +1,7 @@
 import { isJsonObject } from '../../text/json.ts';
 import type { AssistantPart, ModelCall, ModelTool, PromptMessage } from '../model.ts';
 import { readSettings } from './read-settings.ts';
-import { toolInputObject } from './tool-input.ts';
+import { sentToolName, toolInputObject } from './tool-input.ts';
 import { userText } from './user-text.ts';
 
 /** The name in a part's metadata under which this wire keeps what the server needs back. */
@@ -76,7 +76,7 @@ function chatCall(part: Extract<AssistantPart, { type: 'tool-call' }>): object {
   return {
     id: sentCallId(part.callId),
     type: 'function',
-    function: { name: part.tool, arguments: JSON.stringify(toolInputObject(part.input)) },
+    function: { name: sentToolName(part.tool), arguments: JSON.stringify(toolInputObject(part.input)) },
     // Gemini puts a signature of the call here, and refuses a call without it.
     extra_content: isJsonObject(own) ? own.extra_content : undefined,
   };

@@ -10,7 +10,7 @@ import type {
 } from '@ai-sdk/provider';
 import { isJsonObject } from '../../text/json.ts';
 import type { AssistantPart, ModelCall, ModelTool, PromptMessage, ToolResultPart } from '../model.ts';
-import { toolInputObject } from './tool-input.ts';
+import { sentToolName, toolInputObject } from './tool-input.ts';
 import { userText } from './user-text.ts';
 
 /** `key` is the provider's name in metadata: a provider gets only its own metadata back. */
@@ -68,7 +68,7 @@ function toSdkAssistantPart(part: AssistantPart, key: string): SdkAssistantPart[
       const call: LanguageModelV4ToolCallPart = {
         type: 'tool-call',
         toolCallId: part.callId,
-        toolName: part.tool,
+        toolName: sentToolName(part.tool),
         input: toolInputObject(part.input),
       };
       return [providerOptions === undefined ? call : { ...call, providerOptions }];
@@ -78,7 +78,7 @@ function toSdkAssistantPart(part: AssistantPart, key: string): SdkAssistantPart[
 
 function toSdkResult(result: ToolResultPart): LanguageModelV4ToolResultPart {
   const output: LanguageModelV4ToolResultPart['output'] = { type: result.isError ? 'error-text' : 'text', value: result.output };
-  return { type: 'tool-result', toolCallId: result.callId, toolName: result.tool, output };
+  return { type: 'tool-result', toolCallId: result.callId, toolName: sentToolName(result.tool), output };
 }
 
 function ownOptions(metadata: Record<string, unknown> | undefined, key: string): SharedV4ProviderOptions | undefined {

@@ -233,3 +233,23 @@ describe('thoughts that nothing came of, because the answer was stopped, and whi
     });
   }
 });
+
+describe('a tool name that a model made up, which providers refuse for as long as it is in the conversation', () => {
+  const names = ['functions.bash', '', 'x'.repeat(70), 'crm__find-it'];
+  const calls = names.map((tool, index) => ({ tool, callId: `call_00000000${index}` }));
+  const messages: PromptMessage[] = [
+    { role: 'user', text: 'Go' },
+    { role: 'assistant', parts: calls.map((call) => ({ ...call, type: 'tool-call', input: {} })) },
+    { role: 'tool', results: calls.map((call) => ({ ...call, output: 'There is no such tool.', isError: true })) },
+  ];
+  for (const wire of providerCases) {
+    test(`goes to ${wire.provider} in characters that it takes`, async (t) => {
+      const server = await serveProvider({ body: providerFixture(wire.text) });
+      t.after(() => server.close());
+      await collect(modelAt(server.origin, wire).stream(callOf(messages), neverAborted));
+      const sent = JSON.stringify(server.requests[0]?.body).matchAll(/"name":"([^"]*)"/g);
+      // Google is told the name with the result too.
+      assert.deepEqual([...new Set([...sent].map(([, name]) => name))], ['functions_bash', 'unknown', 'x'.repeat(64), 'crm__find-it']);
+    });
+  }
+});
