@@ -78,7 +78,8 @@ test('a summary counts as far as it came, when its time is up and when it breaks
   assert.deepEqual(usage, { input_tokens: 2 * 330 + 21, output_tokens: 2 * 6 + 1, total_tokens: 2 * ofSummary + 22 });
   assert.deepEqual(
     asked.map((text) => text.slice(0, 9)),
-    ['xxxxxxxxx', 'Summarise', 'Summarise', 'Summarise', 'And now?'],
+    ['xxxxxxxxx', 'Summarise', 'Summarise', 'Summarise', 'Summary o'],
   );
+  assert.match(asked.at(-1) ?? '', /They spoke of rivers\.\n\nAnd now\?\n\nAnd now\?$/);
   assert.equal(await tokensUsed(tenant), before + ofSummary + usage.total_tokens);
 });

@@ -25,18 +25,23 @@ export function chatBody(name: string, call: ModelCall): string {
   });
 }
 
-function chatMessages(call: ModelCall): object[] {
-  const messages: object[] = [];
+type ChatMessage =
+  | { role: 'system' | 'user'; content: string }
+  | { role: 'assistant'; content: string | null; tool_calls?: object[] | undefined }
+  | { role: 'tool'; tool_call_id: string; content: string };
+
+function chatMessages(call: ModelCall): ChatMessage[] {
+  const messages: ChatMessage[] = [];
   if (call.instructions !== '') messages.push({ role: 'system', content: call.instructions });
   const turnStart = call.messages.findLastIndex((message) => message.role === 'user');
   for (const [index, message] of call.messages.entries()) addMessage(messages, message, index > turnStart);
   return messages;
 }
 
-function addMessage(messages: object[], message: PromptMessage, isOfThisTurn: boolean): void {
+function addMessage(messages: ChatMessage[], message: PromptMessage, isOfThisTurn: boolean): void {
   switch (message.role) {
     case 'user':
-      messages.push({ role: 'user', content: userText(message) });
+      addUser(messages, userText(message));
       return;
     case 'assistant': {
       const assistant = chatAssistant(message.parts, isOfThisTurn);
@@ -49,7 +54,18 @@ function addMessage(messages: object[], message: PromptMessage, isOfThisTurn: bo
   }
 }
 
-function chatAssistant(parts: readonly AssistantPart[], isOfThisTurn: boolean): object | undefined {
+/** Strict servers want users and assistants to take turns, and no user right after a tool: a turn may end without an answer. */
+function addUser(messages: ChatMessage[], text: string): void {
+  const last = messages.at(-1);
+  if (last?.role === 'user') {
+    last.content += `\n\n${text}`;
+    return;
+  }
+  if (last?.role === 'tool') messages.push({ role: 'assistant', content: '[The turn ended here.]' });
+  messages.push({ role: 'user', content: text });
+}
+
+function chatAssistant(parts: readonly AssistantPart[], isOfThisTurn: boolean): ChatMessage | undefined {
   let text = '';
   const reasoning: Record<string, string> = {};
   const calls: object[] = [];

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
+import type { PromptMessage } from '../../../src/harness/model.ts';
 import { createChatModel } from '../../../src/harness/models/chat-wire.ts';
 import { callOf, collect, neverAborted } from './provider-cases.ts';
 
@@ -58,5 +59,33 @@ describe('the body of a call', () => {
       { role: 'user', content: 'Hi' },
       { role: 'assistant', content: 'Hello', reasoning: 'One. Two.' },
     ]);
+  });
+
+  test('lets users and assistants take turns, which strict servers insist on, also after turns that ended without an answer', async () => {
+    const call = { callId: 'call_000000001', tool: 'bash' };
+    const messages: PromptMessage[] = [
+      { role: 'user', text: 'Summary of the conversation.' },
+      { role: 'user', text: 'Look', name: 'Ada', files: ['a.txt'] },
+      { role: 'assistant', parts: [{ type: 'reasoning', text: 'Only thought.' }] },
+      { role: 'user', text: '' },
+      { role: 'assistant', parts: [{ type: 'tool-call', ...call, input: {} }] },
+      { role: 'tool', results: [{ ...call, output: 'done', isError: false }] },
+      { role: 'assistant', parts: [] },
+      { role: 'user', text: 'Well?' },
+    ];
+    const { body } = await sentFor(messages, { instructions: '' });
+    assert.deepEqual(body.messages, [
+      { role: 'user', content: 'Summary of the conversation.\n\nAda: Look\n\n[Attached in the workspace: a.txt]\n\n[no text]' },
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [{ id: '000000001', type: 'function', function: { name: 'bash', arguments: '{}' } }],
+      },
+      { role: 'tool', tool_call_id: '000000001', content: 'done' },
+      { role: 'assistant', content: '[The turn ended here.]' },
+      { role: 'user', content: 'Well?' },
+    ]);
+    const before = (await sentFor(messages.slice(0, 6), { instructions: '' })).body.messages;
+    assert.deepEqual(before, Array.isArray(body.messages) && body.messages.slice(0, 3), 'what was sent before is sent again');
   });
 });
