@@ -9,7 +9,7 @@ import { brokenOf, type Called, cutOff, failureOf, maxAnswerCharacters, maxStrea
 import { readSettings } from './read-settings.ts';
 import { releaseReader } from './release-reader.ts';
 import { createPartReader } from './sdk-parts.ts';
-import { markCachePoints, toSdkPrompt, toSdkTools } from './sdk-prompt.ts';
+import { beganWithoutThoughts, markCachePoints, toSdkPrompt, toSdkTools } from './sdk-prompt.ts';
 import { type SdkProvider, type SdkSettings, sdkProviders } from './sdk-providers.ts';
 
 /** A model of Anthropic, OpenAI or Google, through the AI SDK's package for it. */
@@ -57,10 +57,13 @@ export function createSdkModel(provider: keyof typeof sdkProviders, name: string
 
 function callOptions(provider: string, sdk: SdkProvider, name: string, call: ModelCall): LanguageModelV4CallOptions {
   const settings = readSettings(provider, call.settings);
-  const thinking = call.thinking ? sdk.thinking(name) : undefined;
+  const isTooLate = sdk.thinksOnlyFromTheStart?.(name) === true && beganWithoutThoughts(call.messages, sdk.key);
+  const thinking = call.thinking && !isTooLate ? sdk.thinking(name) : undefined;
   const prompt = toSdkPrompt(call, sdk.key);
   if (sdk.cachePoint !== undefined) markCachePoints(prompt, { [sdk.key]: sdk.cachePoint });
   const own = mergeOptions(mergeOptions(sdk.options, thinking?.options ?? {}), settings.providerOptions);
+  // The release can ask for it too.
+  if (isTooLate) delete own.thinking;
   return {
     prompt,
     providerOptions: { [sdk.key]: own },

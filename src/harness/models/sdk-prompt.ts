@@ -36,6 +36,13 @@ export function toSdkTools(tools: readonly ModelTool[]): LanguageModelV4Function
   return tools.map(({ name, description, inputSchema }) => ({ type: 'function', name, description, inputSchema }));
 }
 
+/** Whether the first answer after the last user message has no thoughts of this provider: another's may have given it. */
+export function beganWithoutThoughts(messages: readonly PromptMessage[], key: string): boolean {
+  const first = messages[messages.findLastIndex((message) => message.role === 'user') + 1];
+  if (first?.role !== 'assistant') return false;
+  return !first.parts.some((part) => part.type === 'reasoning' && ownOptions(part.providerMetadata, key) !== undefined);
+}
+
 function toSdkMessage(message: PromptMessage, key: string): LanguageModelV4Message | undefined {
   switch (message.role) {
     case 'user':

@@ -12,6 +12,8 @@ export interface SdkProvider {
   options: JsonObject;
   /** How to request extended thinking; undefined for a model that has none. */
   thinking(name: string): { reasoning?: NonNullable<LanguageModelV4CallOptions['reasoning']>; options: JsonObject } | undefined;
+  /** Whether the model refuses to think in a turn that began without its thoughts. */
+  thinksOnlyFromTheStart?(name: string): boolean;
   /** Set on a message to let the provider cache the prompt up to there. */
   cachePoint?: JsonObject;
 }
@@ -30,6 +32,8 @@ export const sdkProviders: Record<'anthropic' | 'openai' | 'google', SdkProvider
     options: {},
     // The package turns the effort into a token budget or adaptive thinking, depending on the model.
     thinking: (name) => (/^claude-3-(?!7)/.test(name) ? undefined : { reasoning: 'medium', options: {} }),
+    // Up to 4.5. Later models may begin to think at any step.
+    thinksOnlyFromTheStart: (name) => /claude-(3[-.]7|\w+-4(?![-.][6-9]))/.test(name),
     cachePoint: { cacheControl: { type: 'ephemeral' } },
   },
   openai: {

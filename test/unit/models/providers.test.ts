@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
+import type { AssistantPart, ModelCall, PromptMessage } from '../../../src/harness/model.ts';
 import { providerFixture, serveProvider } from '../../support/provider-server.ts';
 import { apiKey, callOf, collect, modelAt, neverAborted, providerCases, reasoningOf, textOf, tools } from './provider-cases.ts';
 
@@ -153,6 +154,36 @@ describe('asking for thinking', () => {
       assert.equal(plain, undefined);
     });
   }
+
+  test('waits for the next turn where Claude would refuse it: up to 4.5 it thinks from the first step of a turn, or not in it', async (t) => {
+    const call = (callId: string): AssistantPart => ({ type: 'tool-call', callId, tool: 'bash', input: {} });
+    const thought = (key: string): AssistantPart => ({ type: 'reasoning', text: 'Hm.', providerMetadata: { [key]: { signature: 'sig' } } });
+    const result = (callId: string): PromptMessage => ({
+      role: 'tool',
+      results: [{ callId, tool: 'bash', output: 'done', isError: false }],
+    });
+    const turn = (key: string): PromptMessage[] => [
+      { role: 'user', text: 'Go' },
+      { role: 'assistant', parts: [thought(key), call('call_000000001')] },
+      result('call_000000001'),
+      { role: 'assistant', parts: [call('call_000000002')] },
+      result('call_000000002'),
+    ];
+    const settings = { provider_options: { thinking: { type: 'enabled', budgetTokens: 2_000 } } };
+    for (const [name, messages, changes, expected] of [
+      ['claude-sonnet-4-5', turn('openai'), { thinking: true }, undefined],
+      ['claude-sonnet-4-20250514', turn('openai'), { settings }, undefined],
+      ['claude-sonnet-4-5', turn('anthropic'), { thinking: true }, 'enabled'],
+      ['claude-sonnet-4-5', [...turn('openai'), { role: 'user', text: 'And now?' }], { thinking: true }, 'enabled'],
+      ['claude-opus-4-6', turn('openai'), { thinking: true }, 'adaptive'],
+    ] satisfies [string, PromptMessage[], Partial<ModelCall>, string | undefined][]) {
+      const server = await serveProvider({ body: providerFixture('anthropic-text') });
+      t.after(() => server.close());
+      const model = modelAt(server.origin, { provider: 'anthropic', name, basePath: '/v1' });
+      await collect(model.stream(callOf(messages, { tools, ...changes }), neverAborted));
+      assert.equal(Object(server.requests[0]?.body.thinking).type, expected, name);
+    }
+  });
 
   test('keeps the rest of what a release set', async (t) => {
     const server = await serveProvider({ body: providerFixture('google-text') });
