@@ -1,4 +1,5 @@
 import { errorMessage } from '../errors.ts';
+import { mcpToolName } from '../mcp-tool-name.ts';
 import type { McpServerConfig, ModelConfig, PinnedTool, Provider, ReleaseConfig } from '../release-config.ts';
 import { storable } from '../text/storable.ts';
 import { completeReleaseConfig } from './complete-release-config.ts';
@@ -37,7 +38,9 @@ export async function pinRelease(orgId: number, config: ReleaseConfig, upstreams
     const models = [config.model, ...config.agents.flatMap((agent) => agent.model ?? [])];
     for (const model of models) await checkModel(orgId, model, upstreams);
     const pinned = await Promise.all(config.mcp_servers.map((server) => pinServer(orgId, server, upstreams, signal)));
-    return { state: 'materialized', pinnedTools: pinned.flat() };
+    const pinnedTools = pinned.flat();
+    assertDistinctNames(pinnedTools);
+    return { state: 'materialized', pinnedTools };
   } catch (error) {
     if (!(error instanceof StepError)) throw error;
     return { state: 'failed', error: storable(error.message.slice(0, 2_000)) };
@@ -85,5 +88,19 @@ async function pinServer(orgId: number, server: McpServerConfig, upstreams: Upst
   } catch (error) {
     // It names the server itself.
     throw new StepError('mcp_servers', errorMessage(error), error);
+  }
+}
+
+/** Model providers refuse two tools of one name, and a permission could not tell them apart. */
+function assertDistinctNames(pinnedTools: readonly PinnedTool[]): void {
+  const named = new Map<string, PinnedTool>();
+  for (const tool of pinnedTools) {
+    const name = mcpToolName(tool);
+    const other = named.get(name);
+    if (other !== undefined) {
+      const both = `"${other.name}" of ${other.server} and "${tool.name}" of ${tool.server}`;
+      throw new StepError('mcp_servers', `the tools ${both} would both be named ${name}: give one of the servers another name`);
+    }
+    named.set(name, tool);
   }
 }

@@ -12,7 +12,7 @@ const maxSteps = 25_000_000;
  * mode may answer. A call that takes too many steps to match is denied.
  */
 export function decidePermission(
-  tool: Tool,
+  tool: Pick<Tool, 'name' | 'subject' | 'guards'>,
   input: unknown,
   rules: readonly PermissionRule[],
   grants: ReadonlySet<string>,

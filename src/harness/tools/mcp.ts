@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { mcpToolName } from '../../mcp-tool-name.ts';
 import type { PinnedTool } from '../../release-config.ts';
 import { isRecord } from '../../text/json.ts';
 import { failed, type Tool, type ToolOutcome } from '../tool.ts';
@@ -12,23 +12,17 @@ export function createMcpTools(pinned: readonly PinnedTool[], call: McpCall): To
   return pinned.map((tool) => createMcpTool(tool, call));
 }
 
-/** `<server>__<tool>`, in the characters and the length that every model provider accepts. */
-export function mcpToolName({ server, name }: Pick<PinnedTool, 'server' | 'name'>): string {
-  const full = `${server}__${name}`;
-  if (/^[A-Za-z0-9_-]{1,64}$/.test(full)) return full;
-  const suffix = hash('sha256', full, 'hex').slice(0, 8);
-  return `${full.replace(/[^A-Za-z0-9_-]/g, '_').slice(0, 55)}_${suffix}`;
+/** What decides whether a call of the tool needs an approval. */
+export function mcpToolGuard(pinned: PinnedTool): Pick<Tool, 'name' | 'guards' | 'subject'> {
+  return { name: mcpToolName(pinned), guards: () => !pinned.read_only, subject: (input) => JSON.stringify(input) ?? '' };
 }
 
 function createMcpTool(pinned: PinnedTool, call: McpCall): Tool {
-  const name = mcpToolName(pinned);
   return {
-    name,
+    ...mcpToolGuard(pinned),
     description: pinned.description,
     inputSchema: pinned.input_schema,
     repeatable: pinned.repeatable,
-    guards: () => !pinned.read_only,
-    subject: (input) => JSON.stringify(input) ?? '',
     problem: (input) => (argumentsOf(input) === undefined ? notAnObject : undefined),
     prompt: (input) => `Call the tool ${pinned.name} of ${pinned.server} with ${excerpt(JSON.stringify(input) ?? '{}')}?`,
     async run(input, { signal }) {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
-import { mcpToolName } from '../../../src/harness/tools/mcp.ts';
+import { mcpToolName } from '../../../src/mcp-tool-name.ts';
 import { answerWithFetch } from '../../support/answer-with-fetch.ts';
 import { startApp } from '../../support/app.ts';
 import { engine } from '../../support/engine.ts';
@@ -235,4 +235,18 @@ test('a tool whose name cannot be stored, pinned by an older version, is asked f
   await older.say(id, `/tool ${name} {}`);
   const last = (await older.untilIdle(id)).at(-1);
   assert.equal(last?.stop_reason, 'requires_action', JSON.stringify(last));
+});
+
+test('a tool is guarded as its own server says, also where another tool has its name, as an older version let it', async () => {
+  await release('alike', { mcp_servers: ['a_', 'a'].map((name) => ({ ...crm, name })) });
+  const { db } = app.context.database;
+  const [was, is] = ['rename', '_find'].map((name) => `"server":"a","name":"${name}"`);
+  await sql`update releases set pinned_tools = replace(pinned_tools::text, ${was}::text, ${is}::text)::json`.execute(db);
+  const alike = new ManagedClient(app, app.apiKey, 'demo/alike');
+  const id = await alike.create();
+  const call = (server: string, name: string) =>
+    alike.request('POST', '/mcp', { method: 'tools/call', params: { server, name, arguments: { name: 'Ada' } } }, { 'x-svc-session': id });
+  assert.equal((await call('a_', 'find')).status, 200);
+  const refused = await call('a', '_find');
+  assert.deepEqual([refused.status, refused.body.detail.error], [403, 'approval_required']);
 });

@@ -4,9 +4,10 @@ import { completeReleaseConfig } from '../../../src/accounts/complete-release-co
 import { pinRelease } from '../../../src/accounts/pin-release.ts';
 import { createGuard } from '../../../src/destination/guard.ts';
 import { ServiceError } from '../../../src/errors.ts';
-import { createMcpTools, mcpToolName } from '../../../src/harness/tools/mcp.ts';
+import { createMcpTools } from '../../../src/harness/tools/mcp.ts';
 import { createMcpConnections, type McpConnections } from '../../../src/instances/mcp-connections.ts';
 import { listServerTools } from '../../../src/instances/mcp-tools.ts';
+import { mcpToolName } from '../../../src/mcp-tool-name.ts';
 import type { McpServerConfig } from '../../../src/release-config.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
 import { serveLocally } from '../../support/local-server.ts';
@@ -194,6 +195,21 @@ test('a release whose server fails says which one, once', async () => {
   assert.deepEqual(await pinRelease(1, config, upstreams, signal), {
     state: 'failed',
     error: 'mcp_servers: MCP server crm: connecting failed: the server cannot be reached (ECONNREFUSED)',
+  });
+});
+
+test('a release in which two tools would have one name says which, because model providers refuse it', async () => {
+  const config = completeReleaseConfig({ mcp_servers: ['a', 'a_'].map((name) => ({ name, url: 'https://mcp.example/' })) });
+  const tool = { description: '', input_schema: {}, read_only: true, repeatable: true };
+  const upstreams = {
+    checkUrl: async () => undefined,
+    credentialFor: async () => undefined,
+    hasOperatorsModelKey: () => false,
+    listServerTools: async ({ name: server }: McpServerConfig) => [{ ...tool, server, name: server === 'a' ? '_find' : 'find' }],
+  };
+  assert.deepEqual(await pinRelease(1, config, upstreams, signal), {
+    state: 'failed',
+    error: 'mcp_servers: the tools "_find" of a and "find" of a_ would both be named a___find: give one of the servers another name',
   });
 });
 
