@@ -9,6 +9,7 @@ import { decidePermission } from './permissions.ts';
 import { subAgentOf } from './prompt.ts';
 import { streamAnswer } from './stream-answer.ts';
 import { recordedOutput, type Tool, type ToolOutcome } from './tool.ts';
+import { maxTurnCharacters, turnLength } from './turn-length.ts';
 import { type CommitPoint, type ModelStep, TurnAborted, type TurnRun, type TurnWorld, type TurnYield } from './turn-world.ts';
 
 /**
@@ -28,7 +29,7 @@ export async function* runTurn(
     let mayHaveBegun = recovered;
     for (;;) {
       for (const call of turn.calls.filter((candidate) => !candidate.finished)) {
-        if (isInterrupted(turn, signal)) break;
+        if (isInterrupted(turn, signal) || turnLength(state) > maxTurnCharacters) break;
         const point = await settleCall(run, call, mayHaveBegun);
         yield point;
         if (point.type === 'pause') return;
@@ -38,6 +39,10 @@ export async function* runTurn(
       mayHaveBegun = false;
       if (isInterrupted(turn, signal)) {
         yield interruptedEnd(turn);
+        return;
+      }
+      if (turnLength(state) > maxTurnCharacters) {
+        yield tooLongEnd(turn);
         return;
       }
       if (turn.step >= world.release.limits.max_steps) {
@@ -143,6 +148,12 @@ function finish(call: CallState, outcome: ToolOutcome, notRun?: 'denied' | 'unkn
 
 function interruptedEnd(turn: TurnState): CommitPoint {
   return { type: 'end', events: [...interruptedCalls(turn), ended(turn, 'interrupted', noUsage)] };
+}
+
+function tooLongEnd(turn: TurnState): CommitPoint {
+  const message = `The turn has produced more than ${maxTurnCharacters} characters, with its tool calls and their results.`;
+  const failure: NewEvent = { type: 'turn-failed', data: { code: 'turn_too_long', message, usage: turn.usage } };
+  return { type: 'end', events: [...interruptedCalls(turn), failure] };
 }
 
 /** Results for the calls that will not be finished, because every call must have a result. */
