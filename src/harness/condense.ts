@@ -60,6 +60,7 @@ async function summarize(
   const call = { instructions: agent.instructions, messages, tools: [], thinking: false, settings: {}, received: 0 };
   for (let attempt = 1; ; attempt += 1) {
     call.received = 0;
+    signal.throwIfAborted();
     try {
       return await ask(model, call, signal);
     } catch (error) {

@@ -27,10 +27,13 @@ export async function* streamAnswer(step: ModelStep): AsyncGenerator<TurnYield, 
   for (let attempt = 1; ; attempt += 1) {
     if (attempt > 1) draft = draft.nextAttempt();
     call.received = 0;
+    let isAsked = false;
     try {
       // Further attempts are streamed: the first may have been cut off because nothing is sent until an answer in one piece is complete.
       call.whole = attempt === 1 && model.answersWhole?.(call) === true && !world.isWatched();
       if (delay > 0) await world.sleep(delay, signal);
+      signal.throwIfAborted();
+      isAsked = true;
       for await (const part of model.stream(call, signal)) {
         switch (part.type) {
           case 'text-delta':
@@ -62,7 +65,7 @@ export async function* streamAnswer(step: ModelStep): AsyncGenerator<TurnYield, 
       }
       throw new ModelError('broken_stream', model.provider, 'The model ended its answer early.');
     } catch (error) {
-      spent = addUsage(spent, unfinishedUsage(call, signal.aborted));
+      spent = addUsage(spent, unfinishedUsage(call, isAsked && signal.aborted));
       if (signal.aborted) {
         const why = signal.reason instanceof TurnAborted ? signal.reason.why : undefined;
         if (why === 'interrupted') return draft.interrupted(spent);

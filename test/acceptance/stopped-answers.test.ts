@@ -83,3 +83,22 @@ test('a summary counts as far as it came, when its time is up and when it breaks
   assert.match(asked.at(-1) ?? '', /They spoke of rivers\.\n\nAnd now\?\n\nAnd now\?$/);
   assert.equal(await tokensUsed(tenant), before + ofSummary + usage.total_tokens);
 });
+
+test('a call whose answer does not begin counts with its input when it is stopped, and not at all while another attempt is waited for', async (t) => {
+  const asked: string[] = [];
+  const tenant = await tenantOf(
+    t,
+    (outgoing, text) => {
+      asked.push(text);
+      if (text.startsWith('busy')) outgoing.writeHead(429, { 'retry-after': '20' }).end();
+      else outgoing.flushHeaders();
+    },
+    { limits: { turn_timeout_s: 1 } },
+  );
+  const id = await tenant.session();
+  const send = async (text: string) => (await (await tenant.stream(`/v1/sessions/${id}/messages`, { text, stream: true })).rest()).at(-1);
+  assert.equal((await send('x'.repeat(4_000)))?.data.data.code, 'turn_timeout');
+  assert.equal(await tokensUsed(tenant), 1_000);
+  assert.equal((await send('busy'))?.data.data.code, 'turn_timeout');
+  assert.deepEqual([asked.length, await tokensUsed(tenant)], [2, 1_000]);
+});

@@ -26,11 +26,11 @@ export function estimateUsage(call: ModelCall): Usage {
 
 /**
  * What a call that did not finish has used. Providers report usage only at the end of an answer, so it is estimated from what
- * arrived: nothing, if the answer had not begun. A call for an answer in one piece shows no beginning: if we stopped it, its input
- * counts.
+ * arrived: nothing, if the provider refused the call or broke off before it began to answer. If we stopped it, its input counts:
+ * the provider may have read all of it, and charges for that.
  */
 export function unfinishedUsage(call: ModelCall, isStopped: boolean): Usage {
-  if (call.received === 0 && !(isStopped && call.whole === true)) return noUsage;
+  if (call.received === 0 && !isStopped) return noUsage;
   return estimateUsage(call);
 }
 

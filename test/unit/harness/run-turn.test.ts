@@ -199,3 +199,32 @@ test('a summary that is stopped on its way is paid for as far as it came', async
     { input: 254, output: 3, cachedInput: 0 },
   ]);
 });
+
+test('a call that is stopped before the first word is paid for with its input, and one that was not made yet is not', async () => {
+  const stopped = new TurnAborted('interrupted');
+  const busy = new ModelError('rate_limited', 'offline', 'Later.');
+  const hi = [received('hi')];
+  const condensing = { release: { context: { limit_tokens: 256, overflow: 'summarize' } }, events: [received('x'.repeat(900)), ...hi] };
+  const inputOf = async (scene: Parameters<typeof run>[0]) => {
+    const end = (await run(scene)).added.at(-1);
+    return end?.type === 'turn-ended' && end.data.stopReason === 'interrupted' && end.data.usage.input;
+  };
+  assert.deepEqual(
+    [
+      await inputOf({ events: hi, answers: [[stopped]] }),
+      await inputOf({ events: hi, answers: [[busy], [stopped]] }),
+      await inputOf({ events: hi, answers: [[busy]], interruptedIn: 'sleep' }),
+      await inputOf({ events: hi, interruptedIn: 'modelFor' }),
+    ],
+    [1, 1, 0, 0],
+  );
+  assert.deepEqual(
+    [
+      await inputOf({ ...condensing, answers: [[stopped]] }),
+      await inputOf({ ...condensing, answers: [[busy]], interruptedIn: 'sleep' }),
+      await inputOf({ ...condensing, interruptedIn: 'modelFor' }),
+    ],
+    [254, 0, 0],
+    'so it is for a summary',
+  );
+});

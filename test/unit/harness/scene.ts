@@ -22,9 +22,11 @@ interface Scene {
   recovered?: boolean;
   repeatable?: boolean;
   release?: unknown;
+  /** The turn is interrupted there, when no model is being asked. */
+  interruptedIn?: 'modelFor' | 'sleep';
 }
 
-export async function run({ events, answers = [], recovered = false, repeatable = false, release = {} }: Scene) {
+export async function run({ events, answers = [], recovered = false, repeatable = false, release = {}, interruptedIn }: Scene) {
   const seen = {
     asked: [] as ModelCall[],
     ran: [] as unknown[],
@@ -62,15 +64,26 @@ export async function run({ events, answers = [], recovered = false, repeatable 
       }
     },
   };
+  const pass = (place: Scene['interruptedIn']) => {
+    if (place !== interruptedIn) return;
+    stop.abort(new TurnAborted('interrupted'));
+    if (place === 'sleep') throw stop.signal.reason;
+  };
   const world = {
     release: completeReleaseConfig(release),
     permissionMode: 'interactive' as const,
-    modelFor: async () => model,
+    modelFor: async () => {
+      pass('modelFor');
+      return model;
+    },
     toolsFor: () => [tool],
     workspace: new MemoryWorkspace(),
     isWatched: () => true,
     newId,
-    sleep: async (milliseconds: number) => void seen.slept.push(milliseconds),
+    sleep: async (milliseconds: number) => {
+      seen.slept.push(milliseconds);
+      pass('sleep');
+    },
   };
   const state = foldSession(numberEvents(events, 'turn_1', 1, new Date(0)));
   for await (const step of runTurn(state, world, stop.signal, recovered)) {
