@@ -52,16 +52,15 @@ class LogSource implements PushedSource {
     if (updates === undefined) return this.readEnd();
     let text = '';
     for (const [index, update] of updates.entries()) {
-      if (!isStored(update)) {
-        text += deltaFrame(update, sessionId);
-        continue;
+      const frame = isStored(update) ? frameText(update, sessionId) : deltaFrame(update, sessionId);
+      // A long frame goes alone: joined to others, its text would no longer be the one that all readers share.
+      if (text !== '' && text.length + frame.length > chunkCharacters) {
+        this.unsent = updates.slice(index);
+        break;
       }
-      text += frameText(update, sessionId);
-      this.isOver = this.untilIdle && isRest(update.type);
+      text += frame;
+      this.isOver = this.untilIdle && isStored(update) && isRest(update.type);
       if (this.isOver) break;
-      if (text.length < chunkCharacters || index === updates.length - 1) continue;
-      this.unsent = updates.slice(index + 1);
-      break;
     }
     // The batch was all live reasoning, which has no frames. An empty text would say that there is nothing more to read.
     return text === '' ? this.read() : text;

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { isUnexpected } from '../errors.ts';
 import type { ClosingReason, EndableStream } from './open-streams.ts';
-import { beginEvents, drained, escapeLineBreaks } from './sse.ts';
+import { beginEvents, drained, escapeLineBreaks, sliceCharacters, writeBeginning } from './sse.ts';
 
 /** Where a stream that may stay open for hours gets its text. */
 export interface PushedSource {
@@ -35,6 +35,8 @@ class PushedStream implements EndableStream {
   private isSending = false;
   private hasNews = false;
   private isOver = false;
+  /** The end of a long frame has not been written yet: anything else would become a part of it. */
+  private isInFrame = false;
 
   constructor(reply: FastifyReply, source: PushedSource, closingFrame: (reason: ClosingReason) => string) {
     this.response = beginEvents(reply);
@@ -58,7 +60,7 @@ class PushedStream implements EndableStream {
     if (!this.isSending && !this.isOver) void this.send();
   }
 
-  /** Reads more only after the socket has taken what was written: of a slow client, one chunk is held in memory. */
+  /** Reads more only after the socket has taken what was written: of a slow client, one piece is held in memory. */
   private async send(): Promise<void> {
     this.isSending = true;
     try {
@@ -66,7 +68,12 @@ class PushedStream implements EndableStream {
         this.hasNews = false;
         for (let text = await this.source.read(); text !== '' && !this.isOver; text = await this.source.read()) {
           if (text === undefined) return this.finish('');
-          if (!this.response.write(escapeLineBreaks(text))) await drained(this.response, undefined, this.server.streams);
+          this.isInFrame = text.length > sliceCharacters;
+          const rest = this.isInFrame ? await writeBeginning(this.response, text, undefined, this.server.streams) : text;
+          if (this.isOver) return;
+          const isTaken = this.response.write(escapeLineBreaks(rest));
+          this.isInFrame = false;
+          if (!isTaken) await drained(this.response, undefined, this.server.streams);
           if (this.response.destroyed) return this.finish('');
         }
       }
@@ -84,6 +91,7 @@ class PushedStream implements EndableStream {
     this.isOver = true;
     this.unregister();
     this.source.close();
-    this.response.end(lastFrame);
+    // A client drops a frame that does not end, and opens the stream again from its cursor.
+    this.response.end(this.isInFrame ? '' : lastFrame);
   }
 }

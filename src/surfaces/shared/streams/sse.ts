@@ -8,6 +8,9 @@ import type { ClosingReason, OpenStreams } from './open-streams.ts';
 /** How long the response's head waits for the first text, to go out with it in one packet. */
 const headWaitMs = 20;
 
+/** Of a long text so much is handed to the socket at a time: it holds its own encoded copy of that, for each of maybe thousands of readers. */
+export const sliceCharacters = 64 * 1024;
+
 const otherLineBreaks = [
   ['\u0085', '\\u0085'],
   ['\u2028', '\\u2028'],
@@ -43,7 +46,9 @@ export async function sendEvents(
       if (response.destroyed) break;
       if (text === '') continue;
       clearTimeout(headTimer);
-      const isTaken = response.write(escapeLineBreaks(text));
+      const rest = text.length <= sliceCharacters ? text : await writeBeginning(response, text, abort.signal, streams);
+      if (response.destroyed) break;
+      const isTaken = response.write(escapeLineBreaks(rest));
       // Only after the write: the last frame says how to go on after all that the source has made.
       if (abort.signal.aborted) break;
       if (!isTaken) await drained(response, abort.signal, streams);
@@ -84,6 +89,28 @@ export function beginEvents(reply: FastifyReply): ServerResponse {
   for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) headers[name] ??= value;
   response.writeHead(200, headers);
   return response;
+}
+
+/**
+ * Writes a long text but for its last slice, which it returns; stops early if the response has ended. The next slice is written in the
+ * same tick in which the socket has taken the last one, so that no heartbeat comes between them.
+ */
+export async function writeBeginning(
+  response: ServerResponse,
+  text: string,
+  signal: AbortSignal | undefined,
+  streams: OpenStreams,
+): Promise<string> {
+  let start = 0;
+  while (text.length - start > sliceCharacters && !response.destroyed && !response.writableEnded) {
+    const end = start + sliceCharacters;
+    // The halves of a surrogate pair cannot be encoded apart.
+    const isPair = (text.codePointAt(end - 1) ?? 0) > 0xffff;
+    const slice = text.slice(start, isPair ? end - 1 : end);
+    start += slice.length;
+    if (!response.write(escapeLineBreaks(slice))) await drained(response, signal, streams);
+  }
+  return text.slice(start);
 }
 
 /** Waits until the socket has taken what was written. Disconnects a client that reads nothing for too long. */
