@@ -28,6 +28,7 @@ import { acceptJsonOnly } from './surfaces/shared/server/json-body.ts';
 import { observeRequests } from './surfaces/shared/server/observe.ts';
 import { leavePlaceForAnswer, leavePlaceForBody, takePlaceAgain } from './surfaces/shared/server/place.ts';
 import { Refusals } from './surfaces/shared/server/refusals.ts';
+import { cutStalledReaders } from './surfaces/shared/server/stalled-readers.ts';
 import { refuseExpectation, refuseTunnel, refuseUnreadable, rememberResponses } from './surfaces/shared/server/unreadable.ts';
 import { OpenStreams } from './surfaces/shared/streams/open-streams.ts';
 import { widgetRoutes } from './surfaces/widget/routes.ts';
@@ -75,10 +76,15 @@ export async function createApp(context: Context): Promise<Server> {
   server.decorateRequest('turn', undefined);
   server.decorateRequest('rawBody', '');
   const streams = new OpenStreams(context);
+  cutStalledReaders(server.server, streams);
   server.decorate('streams', streams);
   server.decorate('refusals', refusals);
   context.metrics.gauge('parley_streams_open', 'Open event streams', () => streams.size);
-  context.metrics.counter('parley_streams_cut_total', 'Streams closed because their reader stalled', () => streams.stalledCount);
+  context.metrics.counter(
+    'parley_streams_cut_total',
+    'Streams and other answers cut because their reader stalled',
+    () => streams.stalledCount,
+  );
   server.addHook('preClose', async () => {
     streams.close();
     context.feed.close();

@@ -96,7 +96,7 @@ const settings = {
   ),
   PARLEY_KEEP_ALIVE_MS: setting('how long an idle connection stays open', '72000', integer(100, 3_600_000)),
   PARLEY_STREAM_STALL_MS: setting(
-    'how long a stream reader may stall before it is disconnected; it can resume where it stopped',
+    'how long a client may take nothing of an answer before it is disconnected; a stream can be resumed',
     '20000',
     integer(100, 600_000),
   ),

@@ -6,14 +6,21 @@ import { newId } from '../../../ids.ts';
 const newestResponses = new WeakMap<Duplex, ServerResponse>();
 const refused = new WeakSet<Duplex>();
 
-/** Needed to tell, when a connection has an error, whether an earlier request on it still waits for its response. */
+/** Needed to tell whether an earlier request of a connection still waits for its response: when it has an error, and when it is silent. */
 export function rememberResponses(server: Server): void {
-  server.on('request', (request: IncomingMessage, response: ServerResponse) => newestResponses.set(request.socket, response));
+  const remember = (request: IncomingMessage, response: ServerResponse) => newestResponses.set(request.socket, response);
+  server.on('request', remember);
+  server.on('checkExpectation', remember);
 }
 
 /** Whether the newest request of a connection is still being answered. */
 export function awaitsAnswer(socket: Duplex): boolean {
   return newestResponses.get(socket)?.writableFinished === false;
+}
+
+/** Whether every request of a connection has been answered, and there was one. */
+export function isKeptForNext(socket: Duplex): boolean {
+  return newestResponses.get(socket)?.writableFinished === true;
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import type { ChangedOrg } from '../../../accounts/org-cache.ts';
 import type { Context } from '../../../context.ts';
@@ -37,7 +38,7 @@ const heartbeatSeconds = 15;
  * deleted, in whichever process that happened.
  */
 export class OpenStreams {
-  /** Streams that were disconnected because their client stopped reading. */
+  /** Streams and other answers that were cut because their client stopped reading. */
   stalledCount = 0;
   private readonly context: Context;
   private readonly credentials = new Map<string, Credential>();
@@ -88,6 +89,15 @@ export class OpenStreams {
       clearInterval(this.timer);
       this.timer = undefined;
     };
+  }
+
+  /** Disconnects a client that has stopped reading. */
+  cut(socket: Socket | null): void {
+    // Of a stream, two clocks run out at about the same time: that of the socket, and that of the wait for it.
+    if (socket?.destroyed) return;
+    this.stalledCount += 1;
+    // A reset, because after an orderly close the kernel would hold the unread bytes, some MiB, for minutes.
+    socket?.resetAndDestroy();
   }
 
   /** Ends every stream. Clients reconnect from where they were, to another process or to this one after its restart. */

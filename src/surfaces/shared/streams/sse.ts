@@ -124,11 +124,7 @@ export async function drained(response: ServerResponse, signal: AbortSignal | un
   try {
     await once(response, 'drain', { signal: AbortSignal.any([stalled, closed.signal, ...(signal === undefined ? [] : [signal])]) });
   } catch {
-    if (stalled.aborted) {
-      streams.stalledCount += 1;
-      // A reset, because after an orderly close the kernel would hold the unread bytes, some MiB, for minutes.
-      response.socket?.resetAndDestroy();
-    }
+    if (stalled.aborted) streams.cut(response.socket);
     response.destroy();
   } finally {
     response.off('close', onClose);
