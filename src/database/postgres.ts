@@ -1,5 +1,5 @@
 import { Socket } from 'node:net';
-import { Kysely, PostgresDialect, type RawBuilder } from 'kysely';
+import { Kysely, PostgresDialect, type PostgresPool, type RawBuilder } from 'kysely';
 import { ConfigError } from '../config.ts';
 import { errorCode, errorMessage } from '../errors.ts';
 import type { Database, PreparedStatement } from './database.ts';
@@ -27,6 +27,9 @@ const asExpected = "set datestyle = 'ISO'; set default_transaction_isolation = '
 /** For migrations, which may build an index or wait for a process that does: a timeout set for the role would fail every start. */
 const waitAsLongAsItTakes = 'set statement_timeout = 0; set lock_timeout = 0';
 
+/** The SQLSTATE of a write that was refused because the server is a standby, or set so. */
+const readOnly = '25006';
+
 /** SQL_ASCII, the encoding of a server that was set up without a locale, stores any bytes. */
 const encodingsOfAnyText = new Set(['UTF8', 'SQL_ASCII']);
 
@@ -38,10 +41,11 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
     onConnect: (client) => client.query(within(connectMs, { text: `${asExpected}; ${endHalted}; ${neverCompile}; ${stayIdle}` })),
   };
   const pool = openPool(url, { ...options, max: poolSize });
+  // It watches the connections that are opened from now on.
+  const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool: closingReadOnly(pool) }) });
   const urgentPool = openPool(url, { ...options, max: 1, query_timeout: urgentMs });
   await checkServer(pool, url);
   const listener = createListener(url);
-  const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool }) });
   return {
     engine: 'postgres',
     db,
@@ -78,9 +82,16 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
     pool: () => ({ open: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
     async ping() {
       const text = "select current_setting('transaction_read_only') = 'on' as readonly";
-      const { rows } = await pool.query<{ readonly: boolean }>(within(connectMs, { text }));
-      // A standby, or a server that is set so: the same error as that of a write.
-      if (rows[0]?.readonly) throw Object.assign(new Error('the database is read-only'), { code: '25006' });
+      const client = await pool.connect();
+      try {
+        const { rows } = await client.query<{ readonly: boolean }>(within(connectMs, { text }));
+        // A standby, or a server that is set so: the same error as that of a write.
+        if (rows[0]?.readonly) throw Object.assign(new Error('the database is read-only'), { code: readOnly });
+        client.release();
+      } catch (error) {
+        client.release(true);
+        throw error;
+      }
     },
     async close() {
       await listener.stop();
@@ -105,6 +116,26 @@ function openPool(url: string, options: pg.PoolConfig): pg.Pool {
   // One that breaks while in use fails its query. The client then emits `error` too, which without a listener would end the process.
   pool.on('connect', (client) => client.on('error', () => {}));
   return pool;
+}
+
+/**
+ * Closes a connection that refused a write: it may lead to a server that was the primary once, or keep a setting that was changed since.
+ * After a failed `pool.query` the pool does so itself; Kysely would return it as good, and the one last used is handed out first.
+ */
+function closingReadOnly(pool: pg.Pool): PostgresPool {
+  const refused = new WeakSet<pg.PoolClient>();
+  pool.on('connect', (client) =>
+    client.connection.on('errorMessage', (error: unknown) => {
+      if (errorCode(error) === readOnly) refused.add(client);
+    }),
+  );
+  const connect = async () => {
+    const client = await pool.connect();
+    const { release } = client;
+    client.release = (isBroken) => release(isBroken || refused.has(client));
+    return client;
+  };
+  return { connect, end: () => pool.end(), options: {} };
 }
 
 /** The pool closes the connection of a statement that takes longer. */

@@ -67,43 +67,62 @@ test('a restart of PostgreSQL heals by itself', { skip }, async (context) => {
   assert.equal((await tenant.get('/readyz')).status, 200);
 });
 
+const readOnly = '{"detail":"The database accepts no writes at the moment."}';
+
 test('while PostgreSQL is read-only, as a standby is, the process is not ready, and says why', { skip }, async (context) => {
   const app = await startApp(context, { settings: { PARLEY_LOG_LEVEL: 'silent' } });
-  const change = await databaseChanger(app.context.config.DATABASE_URL, context);
+  const { changeForAll } = await databaseChanger(app.context.config.DATABASE_URL, context);
   const becomes = (status: number) => until(async () => (await app.call('GET', '/readyz')).status === status);
   await becomes(200);
-  await change('set default_transaction_read_only = on');
-  const reason = '{"detail":"The database accepts no writes at the moment."}';
-  await until(async () => (await app.call('GET', '/readyz')).text === reason);
+  await changeForAll('set default_transaction_read_only = on');
+  await until(async () => (await app.call('GET', '/readyz')).text === readOnly);
   const { status, headers } = await app.call('GET', '/readyz');
   assert.deepEqual([status, headers['retry-after']], [503, '1']);
-  await change('reset default_transaction_read_only');
+  await changeForAll('reset default_transaction_read_only');
   await becomes(200);
+});
+
+test('once PostgreSQL takes writes again, the connections of before are no reason not to be ready', { skip }, async (context) => {
+  // With more, one that is opened since may come first.
+  const app = await startApp(context, { settings: { PARLEY_LOG_LEVEL: 'silent', PARLEY_DATABASE_POOL: '1' } });
+  const { change, closeConnections } = await databaseChanger(app.context.config.DATABASE_URL, context);
+  await change('set default_transaction_read_only = on');
+  await closeConnections();
+  await until(async () => (await app.call('GET', '/readyz')).text === readOnly);
+  // Connections that are open keep what they were opened with.
+  await change('reset default_transaction_read_only');
+  await until(async () => (await app.call('GET', '/readyz')).status === 200);
 });
 
 test('a database that is closed for maintenance is 503, as one that cannot be reached', { skip }, async (context) => {
   const app = await startApp(context, { settings: { PARLEY_LOG_LEVEL: 'silent' } });
   const tenant = await createTenant(await app.listen());
-  const change = await databaseChanger(app.context.config.DATABASE_URL, context);
-  await change('with allow_connections false');
+  const { changeForAll } = await databaseChanger(app.context.config.DATABASE_URL, context);
+  await changeForAll('with allow_connections false');
   await until(async () => (await tenant.get('/readyz')).status === 503);
   const { status, headers, text } = await tenant.post('/v1/sessions', {});
   assert.deepEqual([status, text], [503, '{"detail":"The database is not reachable at the moment."}']);
   assert.equal(headers.get('retry-after'), '1');
-  await change('with allow_connections true');
+  await changeForAll('with allow_connections true');
   await until(async () => (await tenant.post('/v1/sessions', {})).status === 200);
 });
 
-/** Alters the database, from another one. Only connections that are opened afterwards hear of it, so it ends all that are open. */
-async function databaseChanger(url: string | undefined, owner: Owner): Promise<(how: string) => Promise<void>> {
+/** Alters the database, from another one. Only connections that are opened afterwards hear of it. */
+async function databaseChanger(url: string | undefined, owner: Owner) {
   const elsewhere = new URL(url ?? '');
   const name = elsewhere.pathname.slice(1);
   elsewhere.pathname = '/postgres';
   const admin = new pg.Client({ connectionString: elsewhere.href });
   await admin.connect();
   owner.after(() => admin.end());
-  return async (how) => {
-    await admin.query(`alter database ${name} ${how}`);
-    await admin.query('select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [name]);
+  const change = (how: string) => admin.query(`alter database ${name} ${how}`);
+  const closeConnections = () => admin.query('select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [name]);
+  return {
+    change,
+    closeConnections,
+    async changeForAll(how: string) {
+      await change(how);
+      await closeConnections();
+    },
   };
 }

@@ -1,4 +1,4 @@
-// The connections to PostgreSQL, against stand-ins that say only what a test needs.
+// The connections to PostgreSQL, mostly against stand-ins that say only what a test needs.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -7,11 +7,12 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TLSSocket } from 'node:tls';
 import { sql } from 'kysely';
-import { isDatabaseFailure } from '../../../src/database/database.ts';
+import pg from 'pg';
+import { type Database, isDatabaseFailure } from '../../../src/database/database.ts';
 import { openPostgres } from '../../../src/database/postgres.ts';
 import { createListener } from '../../../src/database/postgres-listener.ts';
 import type { Owner } from '../../support/app.ts';
-import { openTestDatabase } from '../../support/engine.ts';
+import { createDatabase, engine, openTestDatabase } from '../../support/engine.ts';
 import { until } from '../../support/until.ts';
 
 const fixture = (name: string) => readFileSync(new URL(`../../fixtures/tls/${name}`, import.meta.url), 'utf8');
@@ -126,6 +127,33 @@ function oneRow(values: Record<string, string>): Buffer {
   const value = (text: string) => Buffer.from([0, 0, 0, text.length, ...Buffer.from(text)]);
   return Buffer.concat([message('T', ...Object.keys(values).map(column)), message('D', ...Object.values(values).map(value)), done]);
 }
+
+test('a connection that turns out to be read-only is closed, and the next statement has another', {
+  skip: engine === 'pglite' && 'only PostgreSQL has this',
+}, async (t) => {
+  const { settings, remove } = await createDatabase();
+  t.after(remove);
+  const url = settings.DATABASE_URL ?? '';
+  const alter = async (change: string) => {
+    const admin = new pg.Client({ connectionString: url, options: '-c default_transaction_read_only=off' });
+    await admin.connect();
+    await admin.query(`alter database ${admin.database} ${change}`);
+    await admin.end();
+  };
+  const write = ({ db }: Database) => sql`update turns set lease_until = now()`.execute(db);
+  const uses: ((database: Database) => Promise<unknown>)[] = [
+    (database) => database.ping(),
+    (database) => write(database),
+    (database) => database.db.transaction().execute((transaction) => write({ ...database, db: transaction })),
+  ];
+  for (const use of uses) {
+    await alter('set default_transaction_read_only = on');
+    const database = await openPostgres(url, 1);
+    await assert.rejects(use(database), { code: '25006' });
+    await alter('reset default_transaction_read_only');
+    await use(database).finally(() => database.close());
+  }
+});
 
 test('what comes too late, when the database has been closed, is no fault of ours', async () => {
   const database = await openTestDatabase();
