@@ -23,6 +23,8 @@ export async function lockDirectory(directory: string): Promise<() => Promise<vo
     await sleep(settleMs);
     const holder = readHolder(file);
     if (holder !== mine) throw inUse(directory, holder);
+    // A process of another container, whose pid says nothing here, may not have listened yet when we asked.
+    if (await isDirectoryHeld(directory)) throw inUse(directory, '');
   }
   const letGo = await holdDirectory(directory);
   return async () => {

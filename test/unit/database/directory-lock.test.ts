@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, test } from 'node:test';
 import { lockDirectory } from '../../../src/database/directory-lock.ts';
+import { holdDirectory, isDirectoryHeld } from '../../../src/database/directory-socket.ts';
 import { until } from '../../support/until.ts';
 
 let directory = '';
@@ -98,4 +99,18 @@ test('a directory that a process of another container holds is refused, though i
   } finally {
     holder.kill('SIGKILL');
   }
+});
+
+test('a process that was told that nobody holds the directory asks again before it takes over what seemed stale', {
+  skip: !isLinux && 'containers share the kernel of Linux',
+}, async () => {
+  const theirs = `${process.pid} 1`;
+  writeFileSync(file, theirs);
+  const refused = assert.rejects(lockDirectory(directory), { message: /is in use by another process; stop it/ });
+  // It has taken the lock of the other container's process, which listens only now.
+  await until(async () => readFileSync(file, 'utf8') !== theirs);
+  const letGo = await holdDirectory(directory);
+  await refused;
+  assert.equal(await isDirectoryHeld(directory), true);
+  letGo();
 });
