@@ -27,6 +27,8 @@ export async function runWorkers(count: number, config: Config): Promise<void> {
   if (config.DATABASE_URL === undefined) {
     throw new ConfigError('--workers: several processes need DATABASE_URL; the embedded database takes one');
   }
+  // Lines about workers are lost when nobody reads them or the disk is full. Without a listener, the error would end all workers.
+  process.stderr.on('error', () => {});
   let stopping = false;
   let hasServed = false;
   const workers = new Set<Worker>();

@@ -48,6 +48,15 @@ test('a worker that dies is replaced, and a signal ends them all, also while one
   assert.deepEqual(await exited, [0, null]);
 });
 
+test('a worker is replaced also when nobody reads what the first process says of it', options, async (t) => {
+  const { primary, workers, started, client } = await startWorkers(t);
+  primary.stderr?.destroy();
+  process.kill(workers()[0] ?? 0, 'SIGKILL');
+  await started(3);
+  assert.equal((await client.get('/healthz')).status, 200);
+  assert.equal(workers().length, 2);
+});
+
 test('workers whose primary process is killed say so as they end', options, async (t) => {
   const { primary, printed, workers } = await startWorkers(t);
   const orphans = workers();
