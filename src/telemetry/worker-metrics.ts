@@ -5,8 +5,8 @@ import { isRecord } from '../text/json.ts';
 // to fall and rise at random. So the worker that was asked asks the primary process, which asks every worker.
 const askAll = 'metrics of all';
 const askOne = 'metrics';
-/** A worker that does not answer within this time, because it is starting or hangs, is left out. */
-const patienceMs = 1_000;
+/** A worker that does not answer within this time is only counted. One that is out of CPU should; Prometheus waits for 10 s. */
+const patienceMs = 5_000;
 
 /** In a worker: answers the primary process. Returns a function that asks it for the metrics of all; concurrent calls share one answer. */
 export function shareMetrics(own: () => Promise<string>): () => Promise<string> {
@@ -36,23 +36,33 @@ function send(message: unknown): void {
 export function answerMetrics(worker: Worker, workers: ReadonlySet<Worker>): void {
   worker.on('message', async (message: unknown) => {
     if (message !== askAll) return;
-    const all = await Promise.all([...workers].map(metricsOf));
-    if (worker.isConnected()) worker.send({ all });
+    const answers = await Promise.all([...workers].map(metricsOf));
+    const all = answers.filter((answer) => answer !== undefined);
+    if (worker.isConnected()) worker.send({ all: [...all, countSilent(answers.length - all.length)] });
   });
 }
 
-async function metricsOf(worker: Worker): Promise<string> {
-  const { promise, resolve } = Promise.withResolvers<string>();
+function countSilent(count: number): string {
+  return `# HELP parley_workers_silent Processes of --workers that do not answer
+# TYPE parley_workers_silent gauge
+parley_workers_silent ${count}
+`;
+}
+
+/** Undefined if the worker does not answer, nothing if it is ending. */
+async function metricsOf(worker: Worker): Promise<string | undefined> {
+  const { promise, resolve } = Promise.withResolvers<string | undefined>();
   const listen = (message: unknown) => {
     if (isRecord(message) && typeof message.metrics === 'string') resolve(message.metrics);
   };
-  const timer = setTimeout(() => resolve(''), patienceMs);
-  worker.on('message', listen);
+  const leave = () => resolve('');
+  const timer = setTimeout(resolve, patienceMs, undefined);
+  worker.on('message', listen).on('disconnect', leave);
   if (worker.isConnected()) worker.send(askOne);
-  else resolve('');
+  else leave();
   const text = await promise;
   clearTimeout(timer);
-  worker.off('message', listen);
+  worker.off('message', listen).off('disconnect', leave);
   return text;
 }
 

@@ -162,9 +162,9 @@ test('every metric in the rules for Prometheus exists', async () => {
   const rules = readFileSync(new URL('../../deploy/prometheus-rules.yaml', import.meta.url), 'utf8');
   const named = new Set(rules.match(/^ *expr: .*$/gm)?.flatMap((line) => line.match(/\b(parley|nodejs|process)_\w+/g) ?? []));
   const served = new Set((await wire.get('/metrics')).text.match(/(?<=^# TYPE )\w+/gm));
-  // This server has no Redis.
+  // This server has no Redis, and no workers.
   assert.deepEqual(
     [...named].filter((name) => !served.has(name)),
-    ['parley_redis_connected'],
+    ['parley_redis_connected', 'parley_workers_silent'],
   );
 });

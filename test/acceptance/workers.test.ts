@@ -79,6 +79,23 @@ test('a worker that dies before it has taken a connection leaves no client waiti
   assert.deepEqual((await answers).map(({ status }) => status).toSorted(), ['fulfilled', 'fulfilled', 'rejected']);
 });
 
+test('a busy worker is waited for by /metrics, and one that does not answer is counted', options, async (t) => {
+  const { url, workers } = await startWorkers(t);
+  const [halted = 0] = workers();
+  // Whichever is asked first takes the connection, and the halted one takes none.
+  const scrape = () => Promise.any([1, 2, 3].map(async () => (await fetch(`${url}/metrics`)).text()));
+  const silent = (text: string) => /^parley_workers_silent (\d+)$/m.exec(text)?.[1];
+  const answered = (text: string) => text.match(/^parley_turns_running\{worker="\d+"\}/gm)?.length;
+  process.kill(halted, 'SIGSTOP');
+  await until(async () => readFileSync(`/proc/${halted}/stat`, 'utf8').includes(') T '));
+  const lacking = await scrape();
+  const whole = scrape();
+  await sleep(2_000);
+  process.kill(halted, 'SIGCONT');
+  assert.deepEqual([silent(lacking), answered(lacking)], ['1', 1]);
+  assert.deepEqual([silent(await whole), answered(await whole)], ['0', 2]);
+});
+
 test('the last worker leaves no client waiting when it is told to stop', options, async (t) => {
   const { url, database, workers } = await startWorkers(t);
   await refuseWrites(database);
