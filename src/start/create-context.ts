@@ -87,6 +87,7 @@ export async function createContext(config: Config, clock: Clock = systemClock):
   opened.defer(() => gateway?.replies.stop());
   // Created last, and so closed first: while turns are let go of, everything that they need is still open.
   const leases = await createLeases(config, { database, runner, log, feed, turns, logger });
+  metrics.gauge('parley_database_ready', '1 while the database answers and takes writes, otherwise 0', () => Number(leases.areKept()));
   const releaseTurns = async () => {
     turns.draining = true;
     await runner.release();

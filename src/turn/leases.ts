@@ -9,6 +9,8 @@ import type { Hold, Runner } from './runner.ts';
 export interface Leases {
   /** Gives up the leases of this process, so that another takes over its turns without waiting for them to run out. */
   release(): Promise<void>;
+  /** False while the database does not answer or takes no writes, as the last look for abandoned turns found. */
+  areKept(): boolean;
 }
 
 interface LeaseParts {
@@ -55,6 +57,7 @@ export async function holdLeases(database: Database, runner: Runner, parts: Leas
   let isReleased = false;
   let lookedAtAllAt = Number.NEGATIVE_INFINITY;
   return {
+    areKept: () => !hasFailed,
     async release() {
       isReleased = true;
       clearInterval(timer);

@@ -70,16 +70,21 @@ test('a restart of PostgreSQL heals by itself', { skip }, async (context) => {
 const readOnly = '{"detail":"The database accepts no writes at the moment."}';
 
 test('while PostgreSQL is read-only, as a standby is, the process is not ready, and says why', { skip }, async (context) => {
-  const app = await startApp(context, { settings: { PARLEY_LOG_LEVEL: 'silent' } });
+  const app = await startApp(context, { settings: { PARLEY_LEASE_MS: '500', PARLEY_LOG_LEVEL: 'silent' } });
   const { changeForAll } = await databaseChanger(app.context.config.DATABASE_URL, context);
   const becomes = (status: number) => until(async () => (await app.call('GET', '/readyz')).status === status);
+  const isMeasured = (value: number) =>
+    until(async () => (await app.call('GET', '/metrics')).text.includes(`\nparley_database_ready ${value}\n`));
   await becomes(200);
+  await isMeasured(1);
   await changeForAll('set default_transaction_read_only = on');
   await until(async () => (await app.call('GET', '/readyz')).text === readOnly);
   const { status, headers } = await app.call('GET', '/readyz');
   assert.deepEqual([status, headers['retry-after']], [503, '1']);
+  await isMeasured(0);
   await changeForAll('reset default_transaction_read_only');
   await becomes(200);
+  await isMeasured(1);
 });
 
 test('once PostgreSQL takes writes again, the connections of before are no reason not to be ready', { skip }, async (context) => {
