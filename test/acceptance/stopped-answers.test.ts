@@ -90,7 +90,7 @@ test('a call whose answer does not begin counts with its input when it is stoppe
     t,
     (outgoing, text) => {
       asked.push(text);
-      if (text.startsWith('busy')) outgoing.writeHead(429, { 'retry-after': '20' }).end();
+      if (text.endsWith('busy')) outgoing.writeHead(429, { 'retry-after': '20' }).end();
       else outgoing.flushHeaders();
     },
     { limits: { turn_timeout_s: 1 } },
