@@ -899,8 +899,10 @@ CREATE OR REPLACE FUNCTION public.count_dropped_session()
  LANGUAGE plpgsql
 AS $function$
 begin
-  update session_counts set sessions = sessions - 1
-  where agent_id = old.agent_id and release_version = old.release_version and surface = old.surface;
+  -- Also where no row is to be seen: the next migration may just be adding it, with this session in it.
+  insert into session_counts as counted (agent_id, release_version, surface, sessions)
+  values (old.agent_id, old.release_version, old.surface, -1)
+  on conflict (agent_id, release_version, surface) do update set sessions = counted.sessions - 1;
   return null;
 end $function$;
 
@@ -1059,7 +1061,8 @@ begin
 end $function$;
 
 -- From 0048-deliveries-to-stopped-sessions.sql.
--- An entry that no turn answers, such as a message delivered by a gateway. Like any message it is refused by a stopped session.
+-- An entry that no turn answers, such as a message delivered by a gateway. Like any message it is refused by a stopped session, with a
+-- status that the version before, which may still run, takes for a refusal too.
 CREATE OR REPLACE FUNCTION public.note_event(operation turn_operation)
  RETURNS json
  LANGUAGE plpgsql
@@ -1070,7 +1073,7 @@ declare
 begin
   select * into s from sessions where id = operation.session and org_id = operation.org;
   if not found then return json_build_object('status', 'not-found'); end if;
-  if s.status = 'stopped' then return json_build_object('status', 'stopped'); end if;
+  if s.status = 'stopped' then return json_build_object('status', 'not-found', 'stopped', true); end if;
   first := append_events(s, operation.turn, operation.events);
   update sessions set message_count = message_count + operation.messages,
     last_message_at = case when operation.messages > 0 then now() else last_message_at end where id = s.id;

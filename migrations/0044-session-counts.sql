@@ -20,8 +20,10 @@ end $$;
 
 create or replace function count_dropped_session() returns trigger language plpgsql as $$
 begin
-  update session_counts set sessions = sessions - 1
-  where agent_id = old.agent_id and release_version = old.release_version and surface = old.surface;
+  -- Also where no row is to be seen: the next migration may just be adding it, with this session in it.
+  insert into session_counts as counted (agent_id, release_version, surface, sessions)
+  values (old.agent_id, old.release_version, old.surface, -1)
+  on conflict (agent_id, release_version, surface) do update set sessions = counted.sessions - 1;
   return null;
 end $$;
 
