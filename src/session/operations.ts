@@ -122,7 +122,7 @@ interface Results {
   resolve: ResolveResult;
   interrupt: InterruptResult;
   stop: InterruptResult;
-  note: { status: 'done'; seq: number } | { status: 'not-found' | 'stopped' };
+  note: { status: 'done'; seq: number } | { status: 'not-found'; stopped?: true };
 }
 
 type AdmitResult =

@@ -252,7 +252,7 @@ export class Turns {
       events,
       messages: events.length,
     });
-    if (result.status !== 'done') throw admissionError(result);
+    if (result.status !== 'done') throw admissionError({ status: result.stopped ? 'stopped' : 'not-found' });
     this.parts.feed.publish(sessionId, numberEvents(events, turnId, result.seq, at));
   }
 
