@@ -87,7 +87,7 @@ async function addToSession(
     const said: NewEvent = { type: 'message-received', data: { messageId, text, participantName, participantType, silent: true } };
     await turns.note(orgId, session.id, [said]).catch(async (error: unknown) => {
       // Refused, for example by a stopped session: the sender can try again, and may find another session.
-      if (seen.isNew && error instanceof ServiceError) await forgetEvent(db, orgId, event.id, target);
+      if (error instanceof ServiceError) await forgetEvent(db, orgId, event.id, target);
       throw error;
     });
   }

@@ -1,6 +1,7 @@
 // Delivering events to participants here.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { createAgent } from '../../support/accounts.ts';
 import type { Answer } from '../../support/app.ts';
 import { message, ownUrl, startGateway } from '../../support/gateway.ts';
@@ -91,4 +92,19 @@ test('a delivery that names no session goes to one that is open, though a stoppe
     assert.equal((await deliver(org, { recipient_id: recipient, event: message(text, { sender_id: 'bob' }) })).status, 200);
     assert.equal((await logOf(org, open, 1)).at(-1).text, text);
   }
+});
+
+test('a delivery that failed at a session which was stopped since is refused once, and then goes to one that is open', async (t) => {
+  const org = await newOrganization();
+  const { id: stopped } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  const body = { recipient_id: 'helper', event: message('late', { id: 'late', sender_id: 'bob' }) };
+  const lost = async () => Promise.reject(new Error('Connection terminated unexpectedly'));
+  t.mock.method(parley.context.turns, 'note', lost, { times: 1 });
+  assert.equal((await deliver(org, body)).status, 503);
+  await parley.call('DELETE', `/${org.slug}/helper/v1/sessions/${stopped}`, { key: org.key });
+  const { id: open } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  const { db } = parley.context.database;
+  await sql`update gateway_events set created_at = now() - interval '11 seconds' where org_id = ${org.id}`.execute(db);
+  assert.deepEqual([(await deliver(org, body)).status, (await deliver(org, body)).status], [409, 200]);
+  assert.equal((await logOf(org, open, 0)).at(-1).text, 'late');
 });
