@@ -39,7 +39,7 @@ export async function runWorkers(count: number, config: Config): Promise<void> {
     let isReplaced = false;
     const worker = cluster.fork();
     workers.add(worker);
-    answerMetrics(worker, workers);
+    answerMetrics(worker, workers, count);
     closeForgottenBy(worker);
     worker.on('message', (message: unknown) => {
       if (message === leaving && stopping) tell(worker, answers.stopping);

@@ -32,13 +32,13 @@ function send(message: unknown): void {
   if (process.connected) process.send?.(message);
 }
 
-/** In the primary process: answers a worker that asks for the metrics of all. */
-export function answerMetrics(worker: Worker, workers: ReadonlySet<Worker>): void {
+/** In the primary process: answers a worker that asks for the metrics of all. Of `count` workers, those that cannot start are silent too. */
+export function answerMetrics(worker: Worker, workers: ReadonlySet<Worker>, count: number): void {
   worker.on('message', async (message: unknown) => {
     if (message !== askAll) return;
     const answers = await Promise.all([...workers].map(metricsOf));
-    const all = answers.filter((answer) => answer !== undefined);
-    if (worker.isConnected()) worker.send({ all: [...all, countSilent(answers.length - all.length)] });
+    const all = answers.filter((answer) => answer !== '');
+    if (worker.isConnected()) worker.send({ all: [...all, countSilent(Math.max(0, count - all.length))] });
   });
 }
 
@@ -49,14 +49,14 @@ parley_workers_silent ${count}
 `;
 }
 
-/** Undefined if the worker does not answer, nothing if it is ending. */
-async function metricsOf(worker: Worker): Promise<string | undefined> {
-  const { promise, resolve } = Promise.withResolvers<string | undefined>();
+/** Empty if the worker does not answer, or is ending. */
+async function metricsOf(worker: Worker): Promise<string> {
+  const { promise, resolve } = Promise.withResolvers<string>();
   const listen = (message: unknown) => {
     if (isRecord(message) && typeof message.metrics === 'string') resolve(message.metrics);
   };
   const leave = () => resolve('');
-  const timer = setTimeout(resolve, patienceMs, undefined);
+  const timer = setTimeout(leave, patienceMs);
   worker.on('message', listen).on('disconnect', leave);
   if (worker.isConnected()) worker.send(askOne);
   else leave();

@@ -184,6 +184,7 @@ test('a worker that cannot start again leaves the others serving, and is there w
   process.kill(workers()[0] ?? 0, 'SIGKILL');
   await until(async () => /^parley: process \d+ ended \(exit code 2\); another is started$/m.test(printed()), 30_000);
   assert.equal((await client.get('/healthz')).status, 200);
+  assert.match((await client.get('/metrics')).text, /^parley_workers_silent 1$/m);
   await allowWrites();
   await started(3);
 });
