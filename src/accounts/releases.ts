@@ -136,7 +136,7 @@ function lockAgent(transaction: Db, orgId: number, agentId: number) {
     .where('org_id', '=', orgId)
     .where('id', '=', agentId)
     .where('deleted_at', 'is', null)
-    .forUpdate()
+    .forNoKeyUpdate()
     .executeTakeFirst();
 }
 

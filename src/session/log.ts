@@ -211,11 +211,11 @@ export class SessionLog {
 }
 
 /**
- * Whether the statement was refused: here, because it is longer than a string can be, or by the database, by the class of SQLSTATE: its
- * data (2x), a conflict (40), names and rights (42), our own functions (P0). After any other error it may have been carried out.
+ * Whether the database refused the statement, by the class of SQLSTATE: its data (2x), a conflict (40), names and rights (42), our own
+ * functions (P0). After any other error it may have been carried out.
  */
 function isStatementError(error: unknown): boolean {
-  return error instanceof RangeError || /^(2[0-9]|40|42|P0)/.test(errorCode(error) ?? '');
+  return /^(2[0-9]|40|42|P0)/.test(errorCode(error) ?? '');
 }
 
 function busyOrgsOf(batch: readonly Waiting[]): Set<number> {

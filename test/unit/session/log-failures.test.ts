@@ -45,21 +45,3 @@ test('messages that waited long for a statement that fails are refused with it; 
     'new message': 'not-found',
   });
 });
-
-test('operations that are together longer than a string can be are written apart, and only one that is so alone fails', async () => {
-  const sent: string[][] = [];
-  const prepared = async <Row>(statement: { name: string; text: string }, values: unknown[]): Promise<Row[]> => {
-    const sessions = (JSON.parse(String(values[0])) as { session: string }[]).map((operation) => operation.session);
-    sent.push(sessions);
-    if (sessions.includes('too long')) throw new RangeError('Invalid string length');
-    return database.prepared<Row>(statement, values);
-  };
-  const log = new SessionLog({ ...database, prepared }, 'proc_test', 60_000, false);
-  const outcomes = await Promise.allSettled(['one', 'too long', 'two'].map((session) => log.apply(admission(session, newId('turn_')))));
-  assert.deepEqual(sent, [['one', 'too long', 'two'], ['one'], ['too long'], ['two']]);
-  assert.deepEqual(
-    outcomes.map(({ status }) => status),
-    ['fulfilled', 'rejected', 'fulfilled'],
-  );
-  assert.equal(await log.holderName.current(), 'proc_test');
-});
