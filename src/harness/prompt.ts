@@ -69,7 +69,7 @@ export function entryLength(entry: Entry): number {
 function addEntry(messages: PromptMessage[], entry: Entry): void {
   switch (entry.type) {
     case 'user': {
-      closeOpenCalls(messages);
+      closeTurn(messages);
       for (const earlier of entry.message.context ?? []) {
         if (earlier.role === 'assistant') messages.push({ role: 'assistant', parts: [{ type: 'text', text: earlier.text }] });
         else if (earlier.role === 'system') messages.push({ role: 'user', text: `[system] ${earlier.text}`, told: true });
@@ -124,6 +124,22 @@ function addResult(messages: PromptMessage[], result: ToolResultPart): void {
   const last = messages.at(-1);
   if (last?.role === 'tool') last.results.push(result);
   else messages.push({ role: 'tool', results: [result] });
+}
+
+/**
+ * Lets a turn that ended on a tool's result end with words. Strict servers want no user right after a tool, and Anthropic would take what
+ * follows for the same turn, in which Claude up to 4.5 refuses to think if it has not from its start.
+ */
+function closeTurn(messages: PromptMessage[]): void {
+  closeOpenCalls(messages);
+  const isAfterTool = messages.findLast(saysSomething)?.role === 'tool';
+  if (isAfterTool) messages.push({ role: 'assistant', parts: [{ type: 'text', text: '[The turn ended here.]' }] });
+}
+
+/** An answer that was stopped in its thoughts is sent to no provider. */
+function saysSomething(message: PromptMessage): boolean {
+  if (message.role !== 'assistant') return true;
+  return message.parts.some((part) => part.type === 'tool-call' || (part.type === 'text' && part.text.trim() !== ''));
 }
 
 /** Adds a result to each call of the last step that has none, because its turn failed: providers refuse a call without a result. */

@@ -54,15 +54,11 @@ function addMessage(messages: ChatMessage[], message: PromptMessage, isOfThisTur
   }
 }
 
-/** Strict servers want users and assistants to take turns, and no user right after a tool: a turn may end without an answer. */
+/** Strict servers want users and assistants to take turns, but a turn may end without an answer. */
 function addUser(messages: ChatMessage[], text: string): void {
   const last = messages.at(-1);
-  if (last?.role === 'user') {
-    last.content += `\n\n${text}`;
-    return;
-  }
-  if (last?.role === 'tool') messages.push({ role: 'assistant', content: '[The turn ended here.]' });
-  messages.push({ role: 'user', content: text });
+  if (last?.role === 'user') last.content += `\n\n${text}`;
+  else messages.push({ role: 'user', content: text });
 }
 
 function chatAssistant(parts: readonly AssistantPart[], isOfThisTurn: boolean): ChatMessage | undefined {

@@ -50,6 +50,7 @@ test('the model is shown the conversation with who speaks, what was thought, cal
         { callId: 'two', tool: 'bash', output: 'The call did not finish.', isError: true },
       ],
     },
+    { role: 'assistant', parts: [{ type: 'text', text: '[The turn ended here.]' }] },
     { role: 'user', text: 'hi' },
   ]);
 });
@@ -58,7 +59,17 @@ test('what was only noted in the middle of a turn is shown with the next message
   const rolesOf = (...events: NewEvent[]) => buildPrompt(turn(...events)).map((shown) => (shown.role === 'user' ? shown.text : shown.role));
   const events = [message, called('call_1'), called('call_2'), finished('call_1'), noted, finished('call_2')];
   assert.deepEqual(rolesOf(...events), ['hi', 'assistant', 'tool']);
-  assert.deepEqual(rolesOf(...events, message), ['hi', 'assistant', 'tool', 'psst', 'hi']);
+  assert.deepEqual(rolesOf(...events, message), ['hi', 'assistant', 'tool', 'assistant', 'psst', 'hi']);
+});
+
+test('a turn that ended on a result, or in thoughts about it, is closed with words before the next message, and no other', () => {
+  const thought: NewEvent = { type: 'reasoning-produced', data: { messageId: 'msg_3', text: 'Hm.', step: 2 } };
+  const produced = (text: string): NewEvent => ({ type: 'message-produced', data: { messageId: 'msg_4', text, step: 2, agent: 'main' } });
+  const used = [message, called('call_1'), finished('call_1')];
+  const isClosed = (...events: NewEvent[]) => JSON.stringify(buildPrompt(turn(...events))).includes('[The turn ended here.]');
+  for (const events of [used, [...used, thought], [...used, thought, produced(' \n')]])
+    assert.deepEqual([isClosed(...events), isClosed(...events, message)], [false, true]);
+  for (const events of [[message], [message, thought], [...used, produced('Done.')]]) assert.equal(isClosed(...events, message), false);
 });
 
 test('the model is told who speaks, and which messages only inform it', () => {

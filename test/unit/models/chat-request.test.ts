@@ -70,7 +70,7 @@ describe('the body of a call', () => {
       { role: 'user', text: '' },
       { role: 'assistant', parts: [{ type: 'tool-call', ...call, input: {} }] },
       { role: 'tool', results: [{ ...call, output: 'done', isError: false }] },
-      { role: 'assistant', parts: [] },
+      { role: 'assistant', parts: [{ type: 'text', text: '[The turn ended here.]' }] },
       { role: 'user', text: 'Well?' },
     ];
     const { body } = await sentFor(messages, { instructions: '' });

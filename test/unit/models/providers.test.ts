@@ -162,6 +162,7 @@ describe('asking for thinking', () => {
       role: 'tool',
       results: [{ callId, tool: 'bash', output: 'done', isError: false }],
     });
+    const said: PromptMessage = { role: 'assistant', parts: [{ type: 'text', text: '[The turn ended here.]' }] };
     const turn = (key: string): PromptMessage[] => [
       { role: 'user', text: 'Go' },
       { role: 'assistant', parts: [thought(key), call('call_000000001')] },
@@ -174,7 +175,7 @@ describe('asking for thinking', () => {
       ['claude-sonnet-4-5', turn('openai'), { thinking: true }, undefined],
       ['claude-sonnet-4-20250514', turn('openai'), { settings }, undefined],
       ['claude-sonnet-4-5', turn('anthropic'), { thinking: true }, 'enabled'],
-      ['claude-sonnet-4-5', [...turn('openai'), { role: 'user', text: 'And now?' }], { thinking: true }, 'enabled'],
+      ['claude-sonnet-4-5', [...turn('openai'), said, { role: 'user', text: 'And now?' }], { thinking: true }, 'enabled'],
       ['claude-opus-4-6', turn('openai'), { thinking: true }, 'adaptive'],
     ] satisfies [string, PromptMessage[], Partial<ModelCall>, string | undefined][]) {
       const server = await serveProvider({ body: providerFixture('anthropic-text') });
