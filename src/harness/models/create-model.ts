@@ -3,6 +3,7 @@ import { type Model, type ModelCall, ModelError, type ModelPart } from '../model
 import { type Ask, createChatModel } from './chat-wire.ts';
 import { contextLimitOf } from './context-limits.ts';
 import { createOfflineModel } from './offline.ts';
+import { shortName } from './prices.ts';
 import { createSdkModel } from './sdk-model.ts';
 import { sdkProviders } from './sdk-providers.ts';
 
@@ -35,7 +36,9 @@ export function createModel(config: ModelConfig, { apiKey, operatorsModelKey, fe
       // Releases are stored that were made before such names were refused, and a trial of a model comes from no release.
       if (provider === 'google' && !googleModelName.test(name))
         return createFailingModel(config, 'invalid_model_request', 'The name of the model is not one of a Google model');
-      return createSdkModel(provider, name, { apiKey: key, baseURL: config.base_url ?? sdkProviders[provider].baseUrl, fetch });
+      const baseURL = config.base_url ?? sdkProviders[provider].baseUrl;
+      // The short name tells whether the model can think; the URL is the same for both.
+      return createSdkModel(provider, shortName(provider, name), { apiKey: key, baseURL, fetch });
     }
   }
 }

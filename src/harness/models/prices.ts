@@ -101,7 +101,7 @@ export function priceOf(provider: string, name: string, overrides: PriceOverride
 }
 
 /** Google takes `models/gemini-2.5-pro` as well as `gemini-2.5-pro`. */
-function shortName(provider: string, name: string): string {
+export function shortName(provider: string, name: string): string {
   return provider === 'google' ? name.replace(/^models\//, '') : name;
 }
 

@@ -186,6 +186,24 @@ describe('asking for thinking', () => {
     }
   });
 
+  test('goes by the model, whichever of its two names Google has been given', async (t) => {
+    for (const [name, thinking] of [
+      ['gemini-2.0-flash', undefined],
+      ['gemma-3-27b-it', undefined],
+      ['gemini-2.5-flash', { includeThoughts: true }],
+    ] as const) {
+      const server = await serveProvider({ body: providerFixture('google-text') });
+      t.after(() => server.close());
+      for (const given of [name, `models/${name}`]) {
+        const model = modelAt(server.origin, { provider: 'google', name: given, basePath: '/v1beta' });
+        await collect(model.stream(callOf(undefined, { thinking: true }), neverAborted));
+      }
+      const [short, long] = server.requests;
+      assert.deepEqual([long?.url, long?.body], [short?.url, short?.body]);
+      assert.deepEqual(Object(short?.body.generationConfig).thinkingConfig, thinking, name);
+    }
+  });
+
   test('keeps the rest of what a release set', async (t) => {
     const server = await serveProvider({ body: providerFixture('google-text') });
     t.after(() => server.close());
