@@ -25,10 +25,8 @@ export function chatBody(name: string, call: ModelCall): string {
   });
 }
 
-type ChatMessage =
-  | { role: 'system' | 'user'; content: string }
-  | { role: 'assistant'; content: string | null; tool_calls?: object[] | undefined }
-  | { role: 'tool'; tool_call_id: string; content: string };
+type ChatMessage = { role: 'system' | 'user'; content: string } | ChatAssistant | { role: 'tool'; tool_call_id: string; content: string };
+type ChatAssistant = { role: 'assistant'; content: string | null; tool_calls?: object[] | undefined };
 
 function chatMessages(call: ModelCall): ChatMessage[] {
   const messages: ChatMessage[] = [];
@@ -45,7 +43,7 @@ function addMessage(messages: ChatMessage[], message: PromptMessage, isOfThisTur
       return;
     case 'assistant': {
       const assistant = chatAssistant(message.parts, isOfThisTurn);
-      if (assistant !== undefined) messages.push(assistant);
+      if (assistant !== undefined) addAssistant(messages, assistant);
       return;
     }
     case 'tool':
@@ -54,14 +52,20 @@ function addMessage(messages: ChatMessage[], message: PromptMessage, isOfThisTur
   }
 }
 
-/** Strict servers want users and assistants to take turns, but a turn may end without an answer. */
+/** Strict servers want users and assistants to take turns, but a turn may end without an answer, and a client may send more than one. */
 function addUser(messages: ChatMessage[], text: string): void {
   const last = messages.at(-1);
   if (last?.role === 'user') last.content += `\n\n${text}`;
   else messages.push({ role: 'user', content: text });
 }
 
-function chatAssistant(parts: readonly AssistantPart[], isOfThisTurn: boolean): ChatMessage | undefined {
+function addAssistant(messages: ChatMessage[], added: ChatAssistant): void {
+  const last = messages.at(-1);
+  if (last?.role !== 'assistant' || last.tool_calls !== undefined) messages.push(added);
+  else Object.assign(last, added, { content: added.content === null ? last.content : `${last.content}\n\n${added.content}` });
+}
+
+function chatAssistant(parts: readonly AssistantPart[], isOfThisTurn: boolean): ChatAssistant | undefined {
   let text = '';
   const reasoning: Record<string, string> = {};
   const calls: object[] = [];

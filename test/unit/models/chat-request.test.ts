@@ -71,19 +71,20 @@ describe('the body of a call', () => {
       { role: 'assistant', parts: [{ type: 'tool-call', ...call, input: {} }] },
       { role: 'tool', results: [{ ...call, output: 'done', isError: false }] },
       { role: 'assistant', parts: [{ type: 'text', text: '[The turn ended here.]' }] },
+      { role: 'assistant', parts: [{ type: 'text', text: 'Said elsewhere.' }] },
       { role: 'user', text: 'Well?' },
+      { role: 'assistant', parts: [{ type: 'text', text: 'One moment.' }] },
+      { role: 'assistant', parts: [{ type: 'tool-call', ...call, input: {} }] },
     ];
     const { body } = await sentFor(messages, { instructions: '' });
+    const sentCall = { id: '000000001', type: 'function', function: { name: 'bash', arguments: '{}' } };
     assert.deepEqual(body.messages, [
       { role: 'user', content: 'Summary of the conversation.\n\nAda: Look\n\n[Attached in the workspace: a.txt]\n\n[no text]' },
-      {
-        role: 'assistant',
-        content: null,
-        tool_calls: [{ id: '000000001', type: 'function', function: { name: 'bash', arguments: '{}' } }],
-      },
+      { role: 'assistant', content: null, tool_calls: [sentCall] },
       { role: 'tool', tool_call_id: '000000001', content: 'done' },
-      { role: 'assistant', content: '[The turn ended here.]' },
+      { role: 'assistant', content: '[The turn ended here.]\n\nSaid elsewhere.' },
       { role: 'user', content: 'Well?' },
+      { role: 'assistant', content: 'One moment.', tool_calls: [sentCall] },
     ]);
     const before = (await sentFor(messages.slice(0, 6), { instructions: '' })).body.messages;
     assert.deepEqual(before, Array.isArray(body.messages) && body.messages.slice(0, 3), 'what was sent before is sent again');
