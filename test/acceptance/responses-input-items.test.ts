@@ -29,6 +29,26 @@ test('the one message of a first response, to the field', async () => {
   assert.equal(list.headers.get('x-svc-session'), response.headers.get('x-svc-session'));
 });
 
+test('sent back ahead of a new message, without the answer, they are not told the agent again', async () => {
+  const tenant = await createTenant(url);
+  const input = [
+    { role: 'system', content: 'Be brief.' },
+    { role: 'user', content: 'earlier question' },
+    { role: 'user', content: '/say one' },
+  ];
+  const first = await tenant.post(pathOf(tenant), { input });
+  const asked = (await listOf(tenant, first.body.id, '?order=asc')).body.data;
+  const more = [
+    { role: 'user', content: 'by the way' },
+    { role: 'user', content: '/say two' },
+  ];
+  const second = await tenant.post(pathOf(tenant), { input: [...asked, ...more] });
+  const told = shown((await listOf(tenant, second.body.id, '?order=asc')).body.data);
+  assert.deepEqual(told, [...shown(asked), 'assistant: one', 'user: by the way', 'user: /say two']);
+  const again = await tenant.post(pathOf(tenant), { input: asked.slice(-1), conversation: second.headers.get('x-svc-session') });
+  assert.equal(again.body.output_text, 'one', 'the last one is run');
+});
+
 test('the conversation before it, newest first or from the start, with the ids that the agent answered under', async () => {
   const tenant = await createTenant(url);
   const input = [

@@ -2,6 +2,7 @@ import type { Static } from 'typebox';
 import { ServiceError } from '../../errors.ts';
 import { type ContextMessage, contentText, type MessageInput } from '../shared/adapters/message-input.ts';
 import { isTooLong, maxTextCharacters } from '../shared/schemas/message-text.ts';
+import { placeOfItem } from './response-ids.ts';
 import type { inputItem } from './schemas.ts';
 
 type InputItem = Static<typeof inputItem>;
@@ -13,7 +14,8 @@ export type ResponseInput = ({ type: 'message' } & MessageInput) | { type: 'appr
  * Finds what to run: the last user message, or the answer to an approval. Throws if there is neither.
  *
  * In a new session, everything before the message is context. Clients repeat the whole conversation, so in an existing session the
- * context begins after the newest item of the agent; earlier system messages are returned separately.
+ * context begins after the newest item of the agent, and has none that was listed as an earlier input; earlier system messages are
+ * returned separately.
  *
  * `isWhole` means that the request names no earlier response or conversation, so the items are all there is. If they have both a
  * message and an answer to an approval, the earlier of the two is a repetition and only the later one is new.
@@ -32,11 +34,12 @@ export function readInput(input: string | readonly InputItem[], isNew: boolean, 
   const context: ContextMessage[] = [];
   const repeatedSystem: ContextMessage[] = [];
   for (const [index, item] of items.entries()) {
-    const isKnown = index < first && item.role !== 'system' && item.role !== 'developer';
+    const isRepeated = index < first || (!isNew && placeOfItem(item.id ?? '') !== undefined);
+    const isKnown = isRepeated && item.role !== 'system' && item.role !== 'developer';
     if (isKnown || index === last || !isMessage(item)) continue;
     const role = contextRole(item.role, index);
     const earlier = index < last || role === 'system' ? textOf(item, index) : '';
-    if (earlier !== '') (index < first ? repeatedSystem : context).push({ role, text: earlier });
+    if (earlier !== '') (isRepeated ? repeatedSystem : context).push({ role, text: earlier });
   }
   return { type: 'message', text, context, repeatedSystem };
 }
