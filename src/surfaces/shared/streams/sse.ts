@@ -108,7 +108,9 @@ export async function writeBeginning(
     const isPair = (text.codePointAt(end - 1) ?? 0) > 0xffff;
     const slice = text.slice(start, isPair ? end - 1 : end);
     start += slice.length;
-    if (!response.write(escapeLineBreaks(slice))) await drained(response, signal, streams);
+    if (response.write(escapeLineBreaks(slice))) continue;
+    // What a source has made after it was stopped, such as the end of its answer, is waited for as any.
+    await drained(response, signal?.aborted ? undefined : signal, streams);
   }
   return text.slice(start);
 }
