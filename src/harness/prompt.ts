@@ -71,6 +71,7 @@ function addEntry(messages: PromptMessage[], entry: Entry): void {
     case 'user': {
       closeTurn(messages);
       for (const earlier of entry.message.context ?? []) {
+        if (earlier.role === 'assistant' && messages.length === 0) messages.push(opening);
         if (earlier.role === 'assistant') messages.push({ role: 'assistant', parts: [{ type: 'text', text: earlier.text }] });
         else if (earlier.role === 'system') messages.push({ role: 'user', text: `[system] ${earlier.text}`, told: true });
         else messages.push({ role: 'user', text: earlier.text });
@@ -109,6 +110,9 @@ function addEntry(messages: PromptMessage[], entry: Entry): void {
       return;
   }
 }
+
+/** Before a greeting that a client had its user read: strict servers, Anthropic's and Google's among them, want a user to begin. */
+const opening: PromptMessage = { role: 'user', text: '[The conversation begins here.]', told: true };
 
 function addPart(messages: PromptMessage[], part: AssistantPart): void {
   const last = messages.at(-1);

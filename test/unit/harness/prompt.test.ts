@@ -55,6 +55,16 @@ test('the model is shown the conversation with who speaks, what was thought, cal
   ]);
 });
 
+test('a conversation that a client begins with its own greeting has a user before it', () => {
+  const context = [{ role: 'assistant' as const, text: 'How can I help?' }];
+  const greeted: NewEvent = { type: 'message-received', data: { messageId: 'msg_0', text: 'hi', context } };
+  assert.deepEqual(buildPrompt(turn(greeted)), [
+    { role: 'user', text: '[The conversation begins here.]', told: true },
+    { role: 'assistant', parts: [{ type: 'text', text: 'How can I help?' }] },
+    { role: 'user', text: 'hi' },
+  ]);
+});
+
 test('what was only noted in the middle of a turn is shown with the next message, and never between a call and its result', () => {
   const rolesOf = (...events: NewEvent[]) => buildPrompt(turn(...events)).map((shown) => (shown.role === 'user' ? shown.text : shown.role));
   const events = [message, called('call_1'), called('call_2'), finished('call_1'), noted, finished('call_2')];
