@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createAgent, createOrganization } from '../support/accounts.ts';
-import { owner, startDashboard } from '../support/dashboard.ts';
+import { owner, signIn, startDashboard } from '../support/dashboard.ts';
 import { browserOf, password } from '../support/members.ts';
 import { until } from '../support/until.ts';
 
@@ -53,6 +53,8 @@ test('what somebody wrote outlives a login that ends, but not their signing out,
   await context.clearCookies();
   await menu('API keys').click();
   await page.getByRole('button', { name: 'Leave this page' }).click();
+  // The page before is not there any more either.
+  await page.goBack();
   await signInHere('grace@example.com', password);
   assert.deepEqual(await written(), ['', '']);
   await signOut('grace@example.com');
@@ -62,6 +64,28 @@ test('what somebody wrote outlives a login that ends, but not their signing out,
   assert.equal(await page.evaluate("JSON.stringify(sessionStorage).includes('Drafted')"), false);
   await signInHere(owner.email, owner.password);
   assert.deepEqual(await written(), ['', '']);
+});
+
+test('when somebody else signs in in another tab, what is written in this one is gone before they see it', async () => {
+  await release.fill('{"instructions":"Half written"}');
+  const other = await context.newPage();
+  await context.clearCookies();
+  await signIn(other, 'grace@example.com', password);
+  await page.evaluate("dispatchEvent(new Event('visibilitychange'))");
+  await page.getByRole('button', { name: /grace@example.com/ }).waitFor();
+  assert.deepEqual([new URL(page.url()).pathname, await written()], ['/dashboard/', ['', '']]);
+  await other.close();
+});
+
+test('the page that somebody left by signing out is loaded anew if the browser has kept it for its Back button', async () => {
+  // The browser of the tests keeps no page, so while it is being left this one is told what it would hear.
+  await page.route('**/dashboard/sign-in', () => {}, { times: 1 });
+  await page.evaluate("void setInterval(() => dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true })), 50)");
+  await page.getByRole('button', { name: /grace@example.com/ }).click();
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.waitForURL('**/sign-in?next=*');
+  await signInHere(owner.email, owner.password);
+  await page.getByRole('button', { name: new RegExp(owner.email) }).waitFor();
 });
 
 test('what was written for one organization is not in the message to an agent of another one', async () => {

@@ -1,5 +1,6 @@
 import { MutationCache, notifyManager, QueryCache, QueryClient, type UseQueryResult, useQuery } from '@tanstack/react-query';
 import { useLocation } from 'wouter';
+import { leaveForGood } from '../parts/leave-for-good.ts';
 import { useWhileShown } from '../parts/while-shown.ts';
 import { chooseOrganization, get, RequestError, request, setOrganization, tabOrganization } from './request.ts';
 import type { Agent, List, SignedIn } from './types.ts';
@@ -65,11 +66,15 @@ export async function checkSignedIn(): Promise<boolean> {
 }
 
 export function useSession(): UseQueryResult<SignedIn, Error> {
-  return useQuery<SignedIn>({ queryKey: sessionKey, queryFn: readSession, staleTime: 60_000 });
+  // Whoever comes back to this tab may have signed in in another one a moment ago.
+  return useQuery<SignedIn>({ queryKey: sessionKey, queryFn: readSession, staleTime: 60_000, refetchOnWindowFocus: 'always' });
 }
 
 async function readSession(): Promise<SignedIn> {
   const session = await get<SignedIn>('/dashboard/session').catch(readFromAnyOrganization);
+  const known = queryClient.getQueryData<SignedIn>(sessionKey);
+  // What somebody else has read and written here is not theirs to see, or to send.
+  if (known !== undefined && known.user.id !== session.user.id) return leaveForGood('/dashboard/');
   setOrganization(session.organization.slug);
   return session;
 }
@@ -84,9 +89,8 @@ async function readFromAnyOrganization(error: unknown): Promise<SignedIn> {
   if (session.organizations.some(({ slug }) => slug === tabOrganization())) return get<SignedIn>('/dashboard/session');
   chooseOrganization(null);
   if (queryClient.getQueryData(sessionKey) === undefined) return session;
-  // The page shows data of the former org: load it anew.
-  window.location.assign('/dashboard/');
-  return new Promise(() => {});
+  // The page shows data of the former org.
+  return leaveForGood('/dashboard/');
 }
 
 interface ReadOptions {

@@ -2,6 +2,7 @@ import { useMutation } from '@tanstack/react-query';
 import { ChevronsUpDown } from 'lucide-react';
 import { useRef, useState } from 'react';
 import { removeDraftsOf } from '../parts/drafts.ts';
+import { leaveForGood } from '../parts/leave-for-good.ts';
 import { notifyError } from '../parts/notice.tsx';
 import { queryClient, useSignedIn } from '../server/queries.ts';
 import { chooseOrganization, post } from '../server/request.ts';
@@ -22,9 +23,8 @@ export function AccountMenu() {
       chooseOrganization(null);
       removeDraftsOf(user.id);
       queryClient.clear();
-      window.location.assign('/dashboard/sign-in');
-      // Until the browser has left the page, nothing draws it again: it would miss who is signed in.
-      return new Promise(() => {});
+      // Drawn again meanwhile, the page would miss who is signed in.
+      return leaveForGood('/dashboard/sign-in');
     },
     onError: notifyError,
   });

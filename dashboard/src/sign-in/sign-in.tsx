@@ -1,5 +1,5 @@
 import { useMutation } from '@tanstack/react-query';
-import type { FormEvent } from 'react';
+import { type FormEvent, useEffect } from 'react';
 import { useSearchParams } from 'wouter';
 import { Button } from '../parts/button.tsx';
 import { Field } from '../parts/field.tsx';
@@ -13,11 +13,11 @@ import { Card } from './card.tsx';
 export function SignIn() {
   const navigate = useNavigate();
   const [params] = useSearchParams();
+  // What was read in this tab is of whoever has left it for this page, and not for the next one, nor for Back.
+  useEffect(() => queryClient.removeQueries(), []);
   const signIn = useMutation({
     mutationFn: (form: FormData) => post('/auth/sign-in/email', { email: textOf(form, 'email'), password: textOf(form, 'password') }),
     onSuccess: () => {
-      // Cached data may belong to somebody else who was signed in in this tab.
-      queryClient.removeQueries();
       // Only a path of the dashboard: `//` would begin the URL of another site.
       const next = params.get('next') ?? '/';
       navigate(next.startsWith('/') && !next.startsWith('//') ? next : '/');
