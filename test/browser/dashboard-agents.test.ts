@@ -9,8 +9,12 @@ const dialog = () => page.getByRole('dialog');
 
 test('a release is edited, checked, compared, activated and rolled back', async () => {
   // One release has nothing to be compared with.
+  await page.route('**/pins', (route) => route.fulfill({ status: 500, json: { detail: 'Not now.' } }), { times: 1 });
   await page.goto('/dashboard/agents/assistant?tab=diff');
-  await page.getByRole('row', { name: /Release 1/ }).waitFor();
+  const pinned = page.getByRole('row', { name: /Release 1/ }).getByRole('link', { name: /sessions on release 1/ });
+  await page.getByRole('alert').getByText('How many sessions are pinned could not be read.').waitFor();
+  assert.equal(await pinned.textContent(), '– sessions on release 1');
+  await pinned.getByText('0').waitFor();
   await page.goto('/dashboard/agents/assistant?tab=edit');
   const editor = page.getByLabel(/^Release/);
   const text = await editor.inputValue();

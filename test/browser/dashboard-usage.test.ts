@@ -28,6 +28,10 @@ test('usage that is open at midnight, in UTC, goes on with the new day, and with
   await page.locator('[role=slider][aria-label^="Tokens of each day, 2026-01-26 to 2026-02-01"]').waitFor();
   await page.getByText('2,000', { exact: true }).waitFor();
   assert.equal(await page.getByLabel('Total tokens').inputValue(), '5000', 'what is being typed stays');
+  await page.keyboard.press('Escape');
+  await page.route('**/api/budget', (route) => route.fulfill({ status: 500, json: { detail: 'Not now.' } }));
+  await page.clock.fastForward(35_000);
+  await page.getByRole('alert').getByText('The caps could not be read again.').waitFor();
   await page.unrouteAll();
   assert.deepEqual(problems, []);
 });

@@ -4,7 +4,7 @@ import { LinkButton } from '../../parts/button.tsx';
 import { CopyId } from '../../parts/copy.tsx';
 import { curlCommand } from '../../parts/curl-command.ts';
 import { More, usePages } from '../../parts/more.tsx';
-import { Empty, Failure, MissingPage, Page, UnreadPage, Waiting } from '../../parts/page.tsx';
+import { Empty, Failure, MissingPage, Page, Unread, UnreadPage, Waiting } from '../../parts/page.tsx';
 import { useQueryState } from '../../parts/query-state.ts';
 import { Tabs } from '../../parts/tabs.tsx';
 import { useMay, useRead, useSignedIn } from '../../server/queries.ts';
@@ -93,7 +93,8 @@ function AgentReleases({ agent }: { agent: Agent }) {
         />
       ) : (
         <>
-          <ReleaseList agent={agent} releases={releases} pins={pins.data?.data ?? []} mayActivate={mayRelease} />
+          <Unread what="How many sessions are pinned" query={pins} />
+          <ReleaseList agent={agent} releases={releases} pins={pins.data?.data} mayActivate={mayRelease} />
           {releases.some(isUnfinished) && (
             <p className="mt-2 text-dim" role="status">
               Materializing: connecting to its MCP servers and pinning their tools.

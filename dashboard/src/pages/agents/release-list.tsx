@@ -21,7 +21,8 @@ export interface ReleasePins {
 interface ReleaseListProps {
   agent: Agent;
   releases: readonly Release[];
-  pins: readonly ReleasePins[];
+  /** Undefined until they have been read. */
+  pins: readonly ReleasePins[] | undefined;
   mayActivate: boolean;
 }
 
@@ -74,7 +75,7 @@ export function ReleaseList({ agent, releases, pins, mayActivate }: ReleaseListP
                 </td>
                 <td className="number">
                   <Link to={`/sessions?agent=${agent.slug}&release=${release.version}`} className="text-dim hover:text-accent">
-                    {count(pins.find(({ version }) => version === release.version)?.sessions ?? 0)}
+                    {pins === undefined ? '–' : count(pins.find(({ version }) => version === release.version)?.sessions ?? 0)}
                     <span className="sr-only"> sessions on release {release.version}</span>
                   </Link>
                 </td>

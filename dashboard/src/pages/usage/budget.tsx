@@ -9,18 +9,19 @@ import { Figure } from '../../parts/figure.tsx';
 import { textOf } from '../../parts/form-text.ts';
 import { count, money } from '../../parts/format.ts';
 import { notify } from '../../parts/notice.tsx';
-import { Failure, Section, Waiting } from '../../parts/page.tsx';
+import { Failure, Section, Unread, Waiting } from '../../parts/page.tsx';
 import { refresh, useMay, useRead } from '../../server/queries.ts';
 import { request } from '../../server/request.ts';
 import type { Budget } from '../../server/types.ts';
 import { refusalOf } from './refusals.ts';
 
 export function BudgetSection() {
-  const { data, error } = useRead<{ budget: Budget }>('/api/budget', { refetchInterval: 30_000 });
+  const query = useRead<{ budget: Budget }>('/api/budget', { refetchInterval: 30_000 });
   const mayChange = useMay('budgets:write');
   const [editing, setEditing] = useState(false);
-  if (data === undefined) return <Section title="Caps">{error === null ? <Waiting /> : <Failure error={error} />}</Section>;
-  const { budget } = data;
+  if (query.data === undefined)
+    return <Section title="Caps">{query.error === null ? <Waiting /> : <Failure error={query.error} />}</Section>;
+  const { budget } = query.data;
   const percentOf = (used: number, cap: number | null) => (cap === null ? undefined : cap === 0 ? 100 : (used / cap) * 100);
   const spent = budget.credits_micros === null ? 0 : budget.credits_micros - (budget.credits_remaining_micros ?? 0);
   return (
@@ -29,6 +30,7 @@ export function BudgetSection() {
       hint={budget.reason !== null ? <Badge tone="bad">{refusalOf(budget.reason)}</Badge> : 'Turns over a cap are refused with 402.'}
       actions={mayChange && <Button onClick={() => setEditing(true)}>Change caps</Button>}
     >
+      <Unread what="The caps" query={query} />
       <div className="grid gap-px overflow-hidden rounded-lg border border-line bg-line sm:grid-cols-3">
         <Figure
           label="Tokens"
