@@ -26,10 +26,10 @@ const maxPages = 50;
 
 /** Reads the rows of the last days, the oldest first. Which days these are is found at each reading: the page may stay open past midnight. */
 export async function readUsage(dayCount: number, dimension: Dimension, signal: AbortSignal): Promise<ReadUsage> {
-  const today = new Date();
-  const to = dayOf(today);
-  const from = dayOf(new Date(today.getTime() - (dayCount - 1) * 86_400_000));
-  const days = daysBetween(from, to);
+  const now = Date.now();
+  const daysAgo = (count: number) => new Date(now - count * 86_400_000).toISOString().slice(0, 10);
+  const [from, to] = [daysAgo(dayCount - 1), daysAgo(0)];
+  const days = Array.from({ length: dayCount }, (_, index) => daysAgo(dayCount - 1 - index));
   const rows: UsageRow[] = [];
   let cursor = '';
   for (let page = 0; page < maxPages; page += 1) {
@@ -79,16 +79,6 @@ export function breakDown(
 
 function emptyGroup(name: string, days: readonly string[]): UsageGroup {
   return { name, values: days.map(() => 0), turns: 0, input: 0, output: 0, cost: 0 };
-}
-
-function daysBetween(from: string, to: string): string[] {
-  const days: string[] = [];
-  for (let time = Date.parse(from); time <= Date.parse(to); time += 86_400_000) days.push(dayOf(new Date(time)));
-  return days;
-}
-
-function dayOf(date: Date): string {
-  return date.toISOString().slice(0, 10);
 }
 
 function nameOf(row: UsageRow, dimension: Dimension): string {
