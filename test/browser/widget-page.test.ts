@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { ParleyClient } from '../../client/src/index.ts';
+import { patienceMs } from '../../widget/src/chat.ts';
 import { openAsNewVisitor, openBrowser } from '../support/browser.ts';
 import { buildWidget } from '../support/build-widget.ts';
 import { startExample } from '../support/example.ts';
@@ -136,6 +137,8 @@ test('what is written while a first message is on its way, after its element was
   for (const how of [moved, replaced])
     for (const send of [say, sendByPage]) {
       const page = await visit();
+      // However long it takes, the second message waits for the first.
+      await page.evaluate(`globalThis.setTimeout = ((timer) => (done, ms) => ms === ${patienceMs} ? 0 : timer(done, ms))(setTimeout)`);
       const held = await hold(page, sessions);
       await send(page, '/say one');
       await held.asked;

@@ -8,7 +8,7 @@ import type { StoredText } from './stored-text.ts';
 const silentMs = 5_000;
 
 /** A message is not held up any longer than this by one of a former chat, which may wait for a token or a network that never comes. */
-const patienceMs = 2_000;
+export const patienceMs = 2_000;
 
 /** One conversation with an agent: starts or resumes a session, follows its log, and sends what the person does. */
 export class Chat {
