@@ -6,6 +6,7 @@ import { messagesView, statusView } from './chat-views.ts';
 import { composerView } from './composer.ts';
 import { connect, type TokenProvider, type Visitor } from './connect.ts';
 import { openQuestion } from './conversation.ts';
+import { Draft } from './draft.ts';
 import { fileDrop, maxFileBytes } from './file-drop.ts';
 import { icons } from './icons.ts';
 import { type Labels, labels } from './labels.ts';
@@ -39,8 +40,7 @@ export class ParleyChat extends LitElement {
 
   #chat: Chat | undefined;
   #visitor: Visitor = {};
-  #text = '';
-  #files: File[] = [];
+  readonly #draft = new Draft();
   #problem: string | undefined;
   #wasLost = false;
   /** Id of the approval request whose answer is being sent. */
@@ -60,12 +60,12 @@ export class ParleyChat extends LitElement {
   );
 
   readonly #page: Page = {
-    typed: () => this.#text,
+    typed: () => this.#draft.text,
     takeBack: (text, files, error) => {
-      // Before what was typed meanwhile.
-      this.#write(this.#text === '' ? text : `${text}\n${this.#text}`);
-      this.#files = [...files, ...this.#files];
+      this.#draft.takeBack(text, files);
+      this.#chat?.keep();
       this.#problem = reasonOf(error);
+      this.requestUpdate();
     },
     changed: () => this.requestUpdate(),
   };
@@ -112,7 +112,7 @@ export class ParleyChat extends LitElement {
     this.#chat = undefined;
     if (!this.isConnected || !this.org || !this.agent) return;
     this.#chat = connect(this, this.#visitor, this.#page, (next) => this.#welcome(next));
-    this.#text ||= this.#chat?.draft ?? '';
+    this.#draft.text ||= this.#chat?.draft ?? '';
     this.#chat?.resume();
   }
 
@@ -150,15 +150,15 @@ export class ParleyChat extends LitElement {
       <div class="hidden" role="alert">${this.#alert()}</div>
       ${composerView({
         labels: words,
-        text: this.#text,
-        files: this.#files,
+        text: this.#draft.text,
+        files: this.#draft.files,
         running: chat?.conversation.running ?? false,
         uploads: !this.noUploads,
         disabled: chat === undefined,
         onText: (text) => this.#write(text),
         onFiles: (files) => this.#addFiles(files),
         onRemove: (file) => {
-          this.#files = this.#files.filter((other) => other !== file);
+          this.#draft.files = this.#draft.files.filter((other) => other !== file);
           this.requestUpdate();
         },
         onSend: () => this.#send(),
@@ -205,10 +205,9 @@ export class ParleyChat extends LitElement {
   }
 
   #send(): void {
-    const [text, files] = [this.#text.trim() || this.#files.map(({ name }) => name).join(', '), this.#files];
+    const [text, files] = [this.#draft.text.trim() || this.#draft.files.map(({ name }) => name).join(', '), this.#draft.files];
     if (this.#chat === undefined || text === '') return;
-    this.#text = '';
-    this.#files = [];
+    this.#draft.clear();
     this.#problem = undefined;
     this.#atEnd = true;
     // What went wrong is said where the text is taken back.
@@ -221,14 +220,13 @@ export class ParleyChat extends LitElement {
     this.#visitor = next;
     this.#chat?.leave();
     this.#chat = undefined;
-    this.#text = '';
-    this.#files = [];
+    this.#draft.clear();
     this.#problem = undefined;
     this.requestUpdate();
   }
 
   #write(text: string): void {
-    this.#text = text;
+    this.#draft.text = text;
     this.#chat?.keep();
     this.requestUpdate();
   }
@@ -261,7 +259,7 @@ export class ParleyChat extends LitElement {
     if (question === undefined || question.request_id === this.#shownRequest) return;
     this.#shownRequest = question.request_id;
     const focused = this.shadowRoot?.activeElement;
-    if (focused?.tagName === 'TEXTAREA' && this.#text === '')
+    if (focused?.tagName === 'TEXTAREA' && this.#draft.text === '')
       this.renderRoot.querySelector<HTMLElement>(`[data-request="${CSS.escape(question.request_id)}"]`)?.focus();
   }
 
@@ -272,7 +270,7 @@ export class ParleyChat extends LitElement {
   #addFiles(files: File[]): void {
     const tooLarge = files.find((file) => file.size > maxFileBytes);
     this.#problem = tooLarge === undefined ? undefined : `${tooLarge.name} ${this.#labels.tooLarge}`;
-    this.#files = [...this.#files, ...files.filter((file) => file.size <= maxFileBytes)];
+    this.#draft.files = [...this.#draft.files, ...files.filter((file) => file.size <= maxFileBytes)];
     this.requestUpdate();
   }
 
