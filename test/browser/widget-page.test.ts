@@ -1,4 +1,5 @@
-// <parley-chat> and the page around it: its backend that gives no token, the element that it moves or replaces, what it sends by itself.
+// <parley-chat> and the page around it: its backend that gives no token, the element that it moves or replaces, what it sends by itself;
+// the same page in another tab.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -203,4 +204,24 @@ test('what the page sends is kept until it is sent, and what cannot be sent is t
   assert.match(String(await send('chat.tokenUrl = undefined')), /has no session token/);
   assert.match(String(await send("chat.agent = ''")), /has no agent/);
   assert.match(String(await send('chat.remove()')), /not on the page/);
+});
+
+test('a tab that finds out late that somebody else is there now goes on with the conversation that they have begun in another one', async () => {
+  const page = await visit();
+  await say(page, '/say of the first');
+  await answers(page).getByText('of the first').waitFor({ timeout: 5_000 });
+  const late = await context.newPage();
+  await late.goto(shop);
+  await answers(late).getByText('of the first').waitFor({ timeout: 5_000 });
+  await context.clearCookies();
+  await page.reload();
+  await say(page, '/say of the second');
+  await answers(page).getByText('of the second').waitFor({ timeout: 5_000 });
+  const refused = { status: 401, json: { detail: 'Expired' }, headers: { 'access-control-allow-origin': '*' } };
+  await late.route(/\/events$/, (route) => route.fulfill(refused), { times: 1 });
+  await say(late, 'not of the second');
+  await answers(late).getByText('of the second').waitFor({ timeout: 5_000 });
+  assert.deepEqual(await said(late).allTextContents(), ['You: /say of the second']);
+  await page.reload();
+  await answers(page).getByText('of the second').waitFor({ timeout: 5_000 });
 });

@@ -121,6 +121,8 @@ export class Chat {
   /** Leaves this conversation; the next message starts a new one. */
   startOver(): void {
     this.#drop();
+    // Also a conversation that another tab has begun meanwhile.
+    this.#storedSessionId.forget();
     this.#reset();
   }
 
@@ -134,6 +136,11 @@ export class Chat {
     this.#abort.abort();
   }
 
+  /** After a reload, another conversation begins. One that another tab has stored meanwhile is not forgotten. */
+  forget(): void {
+    if (this.#storedSessionId.read() === this.#sessionId) this.#storedSessionId.forget();
+  }
+
   /** The chat that is on the page, if this one is not any more. */
   get #present(): { readonly page: Page; keep(): void } {
     return (this.#abort.signal.aborted ? this.#sending.latest : undefined) ?? this;
@@ -145,9 +152,12 @@ export class Chat {
   }
 
   #reset(): void {
-    this.close();
-    this.#abort = new AbortController();
-    this.#storedSessionId.forget();
+    // A chat that was closed stays so: nobody would end what it follows.
+    if (!this.#abort.signal.aborted) {
+      this.close();
+      this.#abort = new AbortController();
+    }
+    this.forget();
     this.#sessionId = undefined;
     this.conversation = emptyConversation();
     this.failure = undefined;
@@ -164,10 +174,10 @@ export class Chat {
     try {
       await this.#post(sessionId ?? (await this.#begin(entry)), entry, files);
     } catch (error) {
-      // The session was deleted, or belongs to somebody else: this message starts a new one.
+      // The session was deleted, or belongs to somebody else: this message goes to the one that another tab has begun, or starts a new one.
       if (!(error instanceof NotFoundError) || sessionId === undefined) throw error;
       if (this.#sessionId === sessionId) this.#reset();
-      await this.#post(this.#sessionId ?? (await this.#begin(entry)), entry, files);
+      await this.#deliver(entry, files);
     }
   }
 

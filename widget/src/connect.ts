@@ -29,6 +29,8 @@ export interface Visitor {
   heard?: number;
   /** The one that has said that they are here, until it is used. */
   token?: string | undefined;
+  /** The last one that they have used here. */
+  chat?: Chat | undefined;
 }
 
 /**
@@ -66,7 +68,8 @@ export function connect(connection: Connection, visitor: Visitor, page: Page, we
     }
     if (visitor.subject === subject) return visitor;
     if (isLate) return undefined;
-    sessionId.forget();
+    // Until it is loaded, it may be a conversation that the next one has begun in another tab.
+    if (visitor.chat?.state !== 'loading') visitor.chat?.forget();
     unsent.forget();
     abandonSending(key);
     const next = { subject, source, token };
@@ -83,7 +86,9 @@ export function connect(connection: Connection, visitor: Visitor, page: Page, we
   const takeBack: Page['takeBack'] = (...message) => {
     if (!bearer.hasLeft) page.takeBack(...message);
   };
-  return new Chat(client.managed, whileHere(bearer, sessionId), whileHere(bearer, unsent), sending, metadata, { ...page, takeBack });
+  const here = { ...page, takeBack };
+  bearer.chat = new Chat(client.managed, whileHere(bearer, sessionId), whileHere(bearer, unsent), sending, metadata, here);
+  return bearer.chat;
 }
 
 /** A request of a visitor may end when they have left. What is stored is the next one's then. */
