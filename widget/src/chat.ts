@@ -1,3 +1,4 @@
+import { backoffMs } from '../../client/src/backoff.ts';
 import { ConnectionError, type Decision, type Managed, NotFoundError, ParleyError, type RequestOptions } from '../../client/src/index.ts';
 import { newKey } from '../../client/src/new-key.ts';
 import { addEvent, type Conversation, emptyConversation } from './conversation.ts';
@@ -194,7 +195,7 @@ export class Chat {
     const { signal } = this.#abort;
     const idempotencyKey = newKey();
     try {
-      for (;;) {
+      for (let attempt = 0; ; attempt += 1) {
         try {
           return await this.#watchForSilence(request({ idempotencyKey }));
         } catch (error) {
@@ -202,7 +203,7 @@ export class Chat {
         }
         this.isWaiting = true;
         this.page.changed();
-        await new Promise((resolve) => setTimeout(resolve, 1_000));
+        await new Promise((resolve) => setTimeout(resolve, backoffMs(attempt, 8_000)));
       }
     } finally {
       this.isWaiting = false;

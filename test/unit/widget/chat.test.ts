@@ -1,8 +1,8 @@
-// A chat of the widget: which conversation it goes on with, and what it does once it is closed.
+// A chat of the widget: which conversation it goes on with, what it does once it is closed, and how often it asks.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { ParleyClient } from '../../../client/src/index.ts';
+import { ConnectionError, ParleyClient } from '../../../client/src/index.ts';
 import { Chat } from '../../../widget/src/chat.ts';
 import { Sending } from '../../../widget/src/sending.ts';
 import type { StoredText } from '../../../widget/src/stored-text.ts';
@@ -42,6 +42,7 @@ function scriptedServer() {
 
 interface Parts {
   fetch?: typeof globalThis.fetch;
+  sessionToken?: () => string;
   sessionId?: StoredText;
   unsent?: StoredText;
   sending?: Sending;
@@ -49,8 +50,8 @@ interface Parts {
 }
 
 function chatOf(parts: Parts): Chat {
-  const { fetch = globalThis.fetch, sessionId = storedText(), unsent = storedText(), typed = '' } = parts;
-  const client = new ParleyClient({ baseUrl: 'http://127.0.0.1', sessionToken: 'token', agent: 'demo/assistant', fetch });
+  const { fetch = globalThis.fetch, sessionToken = () => 'token', sessionId = storedText(), unsent = storedText(), typed = '' } = parts;
+  const client = new ParleyClient({ baseUrl: 'http://127.0.0.1', sessionToken, agent: 'demo/assistant', fetch });
   const page = { typed: () => typed, takeBack: () => {}, changed: () => {} };
   return new Chat(client.managed, sessionId, unsent, parts.sending ?? new Sending('key'), {}, page);
 }
@@ -112,4 +113,21 @@ test('a chat that is closed while it sends follows no other session, and leaves 
   );
   assert.equal(unsent.read(), 'half a thought');
   next.close();
+});
+
+test('who cannot give a token now is asked less and less often', async (context) => {
+  const { pass } = stopTime(context);
+  let asked = 0;
+  const chat = chatOf({
+    sessionToken: () => {
+      asked += 1;
+      throw new ConnectionError('/token gave no session token (429)');
+    },
+  });
+  const sent = assert.rejects(chat.send('hello', []), ConnectionError);
+  await pass(60_000);
+  assert.ok(asked >= 10 && asked <= 25, `${asked} times in a minute`);
+  chat.leave();
+  await pass(8_000);
+  await sent;
 });
