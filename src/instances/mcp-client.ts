@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   Client,
+  isJSONRPCErrorResponse,
+  type JSONRPCErrorResponse,
   type JsonSchemaValidator,
   ProtocolError,
   type RequestId,
@@ -12,6 +14,7 @@ import {
 import { causesOf, networkReason, ServiceError } from '../errors.ts';
 import type { McpServerConfig } from '../release-config.ts';
 import { hideSecret } from '../text/hide-secret.ts';
+import { parseJson } from '../text/json.ts';
 import { hasTooManyValues, limitAnswer, maxResumptions, maxUnasked, maxValues } from './mcp-limits.ts';
 
 /** The guarded fetch for upstreams. */
@@ -143,6 +146,8 @@ class LimitedTransport extends StreamableHTTPClientTransport {
     // If the request already has its answer, the client ignores this one.
     const onRequestStreamEnd = () => this.onmessage?.({ jsonrpc: '2.0', id, error });
     return super.send(message, { ...options, requestSignal, onRequestStreamEnd }).catch((failure: unknown) => {
+      const refusal = refusalIn(failure, id);
+      if (refusal !== undefined) return this.onmessage?.(refusal);
       stream.abort();
       throw failure;
     });
@@ -175,6 +180,14 @@ class LimitedTransport extends StreamableHTTPClientTransport {
     if (!hasTooManyValues(message)) receive(message);
     else if ('id' in message && message.id !== undefined) receive({ jsonrpc: '2.0', id: message.id, error });
   }
+}
+
+/** The answer in a response of HTTP 400 or 404, which servers of the current revision give to a method that they do not know, for one. */
+function refusalIn(failure: unknown, id: RequestId): JSONRPCErrorResponse | undefined {
+  if (!(failure instanceof SdkHttpError) || (failure.status !== 400 && failure.status !== 404)) return undefined;
+  const answer = parseJson(String(failure.data.text));
+  if (!isJSONRPCErrorResponse(answer) || answer.id !== id) return undefined;
+  return failure.status === 404 && answer.error.code === sessionNotFound ? undefined : answer;
 }
 
 /** Does not open the stream of announcements, and limits the size of each answer, where all pages of a list count as one. */
@@ -211,3 +224,5 @@ const endStreamMs = 1_000;
 const maxResumeDelayMs = 30_000;
 /** Our own code for an answer that was cut off. JSON-RPC reserves its range for implementations. */
 const cutShort = -32_099;
+/** What common servers say, with HTTP 404, of a session that they no longer know. */
+const sessionNotFound = -32_001;

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createMcpHandler, isInitializeRequest, McpServer, WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/server';
 import { z } from 'zod';
+import { fieldOf } from '../../src/text/json.ts';
 import { answerWithFetch } from './answer-with-fetch.ts';
 import { type LocalServer, serveLocally } from './local-server.ts';
 
@@ -17,38 +18,46 @@ export interface TestMcpServer extends LocalServer {
   added: string[];
 }
 
-/** A real MCP server over Streamable HTTP that requires `Bearer <token>`. With `sessions` it is of the older, stateful kind. */
-export async function startMcpServer(token: string, kind: 'stateless' | 'sessions' = 'stateless'): Promise<TestMcpServer> {
+export type McpServerKind = 'stateless' | 'sessions' | 'tools-only';
+
+/**
+ * A real MCP server over Streamable HTTP that requires `Bearer <token>`. With `sessions` it is of the older, stateful kind, with
+ * `tools-only` it has neither resources nor prompts.
+ */
+export async function startMcpServer(token: string, kind: McpServerKind = 'stateless'): Promise<TestMcpServer> {
   const sessions = new Map<string, WebStandardStreamableHTTPServerTransport>();
   const credentials: (string | undefined)[] = [];
   const requests: string[] = [];
   const added: string[] = [];
-  const modern = createMcpHandler(() => buildServer(token, added));
+  const modern = createMcpHandler(() => buildServer(token, added, kind));
 
   async function answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const body = Buffer.concat(await incoming.toArray()).toString();
     const parsed: unknown = body === '' ? undefined : JSON.parse(body);
     credentials.push(incoming.headers.authorization);
-    requests.push(`${incoming.method} ${rpcMethod(parsed)}`);
+    requests.push(`${incoming.method} ${fieldOf(parsed, 'method') ?? ''}`);
     if (incoming.headers.authorization !== `Bearer ${token}`) {
       outgoing.writeHead(401).end(`no such credential: ${incoming.headers.authorization}`);
       return;
     }
     await answerWithFetch(incoming, body, outgoing, (request) =>
-      kind === 'stateless' ? modern.fetch(request) : statefully(request, parsed),
+      kind === 'sessions' ? statefully(request, parsed) : modern.fetch(request),
     );
   }
 
   async function statefully(request: Request, body: unknown): Promise<Response> {
     const known = sessions.get(request.headers.get('mcp-session-id') ?? '');
     if (known !== undefined) return known.handleRequest(request, { parsedBody: body });
-    if (!isInitializeRequest(body)) return Response.json({ error: 'unknown session' }, { status: 404 });
+    if (!isInitializeRequest(body)) {
+      const error = { code: -32_001, message: 'Session not found' };
+      return Response.json({ jsonrpc: '2.0', id: fieldOf(body, 'id'), error }, { status: 404 });
+    }
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
       onsessioninitialized: (id) => void sessions.set(id, transport),
       onsessionclosed: (id) => void sessions.delete(id),
     });
-    await buildServer(token, added).connect(transport);
+    await buildServer(token, added, kind).connect(transport);
     return transport.handleRequest(request, { parsedBody: body });
   }
 
@@ -58,7 +67,7 @@ export async function startMcpServer(token: string, kind: 'stateless' | 'session
   return { ...server, url: `${server.origin}/mcp`, sessions, credentials, requests, added };
 }
 
-function buildServer(token: string, added: readonly string[]): McpServer {
+function buildServer(token: string, added: readonly string[], kind: McpServerKind): McpServer {
   const server = new McpServer({ name: 'crm', version: '1.0.0' });
   const text = (value: string) => ({ content: [{ type: 'text' as const, text: value }] });
   server.registerTool(
@@ -78,6 +87,7 @@ function buildServer(token: string, added: readonly string[]): McpServer {
   }));
   server.registerTool('hang', { description: 'Never answers', inputSchema: z.object({}) }, () => new Promise(() => {}));
   for (const name of added) server.registerTool(name, { description: 'Came later', inputSchema: z.object({}) }, async () => text(name));
+  if (kind === 'tools-only') return server;
   server.registerResource('notes', 'notes://all', { mimeType: 'text/plain' }, async (uri) => ({
     contents: [{ uri: uri.href, text: 'all notes' }],
   }));
@@ -85,8 +95,4 @@ function buildServer(token: string, added: readonly string[]): McpServer {
     messages: [{ role: 'user', content: { type: 'text', text: 'say hello' } }],
   }));
   return server;
-}
-
-function rpcMethod(body: unknown): string {
-  return typeof body === 'object' && body !== null && 'method' in body ? String(body.method) : '';
 }

@@ -11,14 +11,14 @@ import { mcpToolName } from '../../../src/mcp-tool-name.ts';
 import type { McpServerConfig } from '../../../src/release-config.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
 import { serveLocally } from '../../support/local-server.ts';
-import { startMcpServer, type TestMcpServer } from '../../support/mcp-server.ts';
+import { type McpServerKind, startMcpServer, type TestMcpServer } from '../../support/mcp-server.ts';
 import { MemoryWorkspace } from '../../support/memory-workspace.ts';
 
 const token = 'secret-token/with+signs"and quotes';
 const fetch = createGuard({ allowPrivate: true }).fetch;
 const signal = new AbortController().signal;
 
-async function start(kind: 'stateless' | 'sessions' = 'stateless'): Promise<TestMcpServer> {
+async function start(kind: McpServerKind = 'stateless'): Promise<TestMcpServer> {
   return closeAfterTest(await startMcpServer(token, kind));
 }
 
@@ -74,6 +74,18 @@ for (const kind of ['stateless', 'sessions'] as const) {
     );
   });
 }
+
+test('a method that the server does not offer is its answer, though it comes with HTTP 404: nothing is sent twice', async () => {
+  const server = await start('tools-only');
+  const connections = connect();
+  await connections.callTool('ses_1', target(server), 'find', { name: 'x' }, signal);
+  const before = server.requests.length;
+  const message = 'MCP server crm: Method not found';
+  const ask = () => connections.request('ses_1', target(server), 'resources/list', {});
+  await assert.rejects(ask(), { kind: 'invalid', message });
+  await assert.rejects(ask(), { kind: 'invalid', message });
+  assert.deepEqual(server.requests.slice(before), ['POST resources/list', 'POST resources/list']);
+});
 
 test('a server that forgot the session is connected to again, without a failure', async () => {
   const server = await start('sessions');
