@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Actor, recordAudit } from '../audit/record.ts';
 import type { Db } from '../database/database.ts';
-import { notFound, orNotFound, ServiceError } from '../errors.ts';
+import { orNotFound, ServiceError } from '../errors.ts';
 import { hashOfSecret } from './api-keys.ts';
 import { selectOpenInvitations } from './invitations.ts';
 import { findMember, type Member } from './members.ts';
@@ -36,8 +36,8 @@ export async function prepareAcceptance(
   return { orgId: row.org_id, tokenHash, email, account };
 }
 
-/** Adds the member to the org, unless they have joined already. Throws `not-found` when the invitation was accepted or withdrawn meanwhile. */
-export async function acceptInvitation(transaction: Db, actor: Actor, acceptance: Acceptance): Promise<Member> {
+/** Adds the member to the org, unless they have joined already. Undefined when the invitation was accepted or withdrawn meanwhile. */
+export async function acceptInvitation(transaction: Db, actor: Actor, acceptance: Acceptance): Promise<Member | undefined> {
   const { email, account } = acceptance;
   if ('memberId' in account) return orNotFound(await findMember(transaction, actor.orgId, account.memberId));
   const row = await selectOpenInvitations(transaction, actor.at)
@@ -45,7 +45,7 @@ export async function acceptInvitation(transaction: Db, actor: Actor, acceptance
     .where('token_hash', '=', acceptance.tokenHash)
     .forUpdate()
     .executeTakeFirst();
-  if (row === undefined) throw notFound();
+  if (row === undefined) return undefined;
   const userId =
     'userId' in account ? await lockUser(transaction, account.userId, email) : await createUser(transaction, actor, { email, ...account });
   const joined = await transaction

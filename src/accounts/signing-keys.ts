@@ -81,16 +81,13 @@ export class SigningKeys {
     return { keys: [...this.verifyingKeys.values()].map((entry) => entry.jwk) };
   }
 
-  /** Signs with a new key from now on. */
-  async rotate(): Promise<string> {
+  /** Makes the key that signs from now on: here after the commit and `read`, in other processes within a minute. */
+  async rotate(transaction: Db): Promise<string> {
     const made = await makeKey(this.box);
-    await this.database.db.transaction().execute(async (transaction) => {
-      const keys = await readStored(transaction);
-      const retiredAt = new Date().toISOString();
-      const kept = keys.map((key) => ({ ...key, retired_at: key.retired_at ?? retiredAt })).filter((key) => verifies(key.retired_at));
-      await writeStored(transaction, [made, ...kept]);
-    });
-    await this.read();
+    const keys = await readStored(transaction);
+    const retiredAt = new Date().toISOString();
+    const kept = keys.map((key) => ({ ...key, retired_at: key.retired_at ?? retiredAt })).filter((key) => verifies(key.retired_at));
+    await writeStored(transaction, [made, ...kept]);
     return made.kid;
   }
 
@@ -98,7 +95,7 @@ export class SigningKeys {
     return performance.now() - this.readAt > readAfterMs;
   }
 
-  private read(): Promise<void> {
+  read(): Promise<void> {
     this.reading ??= this.load().finally(() => {
       this.reading = undefined;
     });

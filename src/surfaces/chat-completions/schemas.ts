@@ -4,14 +4,7 @@ import { Type } from '../shared/schemas/type.ts';
 // The bodies of the chat-completions adapter. Other fields that client libraries send are ignored.
 
 export const chatMessage = Type.Object({
-  role: Type.Union([
-    Type.Literal('user'),
-    Type.Literal('assistant'),
-    Type.Literal('system'),
-    Type.Literal('developer'),
-    Type.Literal('tool'),
-    Type.Literal('function'),
-  ]),
+  role: Type.Enum(['user', 'assistant', 'system', 'developer', 'tool', 'function']),
   content: Type.Optional(messageContent),
 });
 

@@ -58,7 +58,7 @@ export function gatewayRoutes(server: Server, context: Context): void {
         retried?.sessionId ??
         (await underKey(context, request, reply, async (takenAt) =>
           gateway.submit(principalOf(request).organization.id, {
-            event: eventOf(request.body, request, takenAt),
+            event: eventOf(request.body, request, 'metadata', takenAt),
             fingerprint: retryFingerprintOf(request),
             agent: () => defaultAgent(context, request),
           }),
@@ -86,7 +86,7 @@ export function gatewayRoutes(server: Server, context: Context): void {
       const { recipient_id: recipientId, session_id: sessionId, recipient_gateway_url: recipientGatewayUrl } = request.body;
       const { id: orgId } = principalOf(request).organization;
       await underKey(context, request, reply, async (takenAt) => {
-        const event = eventOf(request.body.event, request, takenAt);
+        const event = eventOf(request.body.event, request, 'event.metadata', takenAt);
         await gateway.deliver(orgId, { recipientId, event, sessionId, recipientGatewayUrl });
       });
       return ok;
@@ -100,8 +100,8 @@ const refuseListeningMember: onRequestAsyncHookHandler = async (request) => {
 };
 
 /** An event without an id gets one from the Idempotency-Key and the time of its first use, so that a retry is the same event. */
-function eventOf(body: Static<typeof eventBody>, request: FastifyRequest, takenAt: Date | undefined): GatewayEvent {
-  if (body.metadata !== undefined) assertMetadata(body.metadata, 'invalid');
+function eventOf(body: Static<typeof eventBody>, request: FastifyRequest, metadataField: string, takenAt: Date | undefined): GatewayEvent {
+  if (body.metadata !== undefined) assertMetadata(body.metadata, 'invalid', metadataField);
   const idOfKey = takenAt && `idem_${hash('sha256', `${idempotencyKey(request)} ${takenAt.toISOString()}`)}`;
   return {
     id: body.id ?? idOfKey ?? newId('evt_'),

@@ -44,14 +44,19 @@ export function acceptInvitationRoute(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const { joining } = context.signIn;
-      const member = await joining.during(request.ip, () => join(context, request));
+      // The same may have been sent twice at once, and the other has joined: the second look finds that.
+      const member = await joining.during(
+        request.ip,
+        async () => (await join(context, request)) ?? orNotFound(await join(context, request)),
+      );
       joining.forget(request.ip);
       return reply.code(201).send({ member: showMember(member) });
     },
   );
 }
 
-async function join(context: Context, request: FastifyRequest<{ Body: Static<typeof acceptBody> }>): Promise<Member> {
+/** Undefined when the invitation was accepted or withdrawn meanwhile. */
+async function join(context: Context, request: FastifyRequest<{ Body: Static<typeof acceptBody> }>): Promise<Member | undefined> {
   const { signIn, database, directory } = context;
   const actor = requestActor(context, request);
   // Counted as when signing in: otherwise someone who may invite could guess anybody's password here.

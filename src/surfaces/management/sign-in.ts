@@ -92,7 +92,7 @@ function toFetchRequest(request: FastifyRequest, body: string): Request {
 async function answerWith(reply: FastifyReply, response: Response): Promise<FastifyReply> {
   for (const cookie of response.headers.getSetCookie()) reply.header('set-cookie', cookie);
   const retryAfter = response.headers.get('x-retry-after');
-  if (retryAfter !== null) reply.header('retry-after', retryAfter);
+  if (retryAfter !== null) reply.header('retry-after', retryAfter).header('x-should-retry', 'true');
   const text = await response.text();
   reply.code(response.status).header('cache-control', 'no-store').type('application/json; charset=utf-8');
   return reply.send(response.ok ? withoutToken(text) : JSON.stringify({ detail: messageOf(text, response.status) }));

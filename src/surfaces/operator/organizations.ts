@@ -132,9 +132,16 @@ export function operatorRoutes(server: Server, context: Context): void {
     },
   );
 
-  server.post('/operator/signing_keys/rotate', { config, onRequest, schema: { hide: true } }, async () => ({
-    kid: await context.signingKeys.rotate(),
-  }));
+  server.post('/operator/signing_keys/rotate', { config, onRequest, schema: { hide: true } }, async (request, reply) => {
+    const { signingKeys } = context;
+    const answer = await db
+      .transaction()
+      .execute((transaction) =>
+        makeOnce(context, transaction, noOrganization, request, reply, async () => ({ kid: await signingKeys.rotate(transaction) })),
+      );
+    await signingKeys.read();
+    return answer;
+  });
 
   async function organizationOfPath(request: FastifyRequest): Promise<Organization> {
     return orNotFound(await context.directory.organizationBySlug(pathParameter(request, 'slug')));

@@ -114,6 +114,8 @@ test('no key, a bad body: 401, 422', async () => {
     assert.equal((await submit(org, body)).status, 422, JSON.stringify(body).slice(0, 100));
     assert.equal((await deliver(org, { recipient_id: 'helper', event: body })).status, 422);
   }
+  const refused = await deliver(org, { recipient_id: 'helper', event: message('hi', { metadata: tooMany }) });
+  assert.equal(refused.body.detail, 'event.metadata: at most 50 keys', 'names the field where it is');
   assert.equal((await deliver(org, { event: message('hi') })).status, 422);
   assert.equal((await deliver(org, { recipient_id: 'helper' })).status, 422);
   const list = await parley.call('GET', `/${org.slug}/helper/v1/sessions`, { key: org.key });

@@ -90,6 +90,15 @@ test('of two admins who take each other’s role at the same moment, one does', 
   }
 });
 
+test('an invitation that is accepted twice at once, as by a double click, gives the same answer twice and one member', async () => {
+  const { key } = await createOrganization(parley, 'doubled');
+  const { token } = (await parley.call('POST', '/api/invitations', { key, body: { email: 'eager@example.com' } })).body;
+  const accept = () => parley.call('POST', '/api/invitations/accept', { body: { token, name: 'Eager', password } });
+  const answers = await Promise.all([accept(), accept(), accept()]);
+  for (const { status, text } of answers) assert.deepEqual([status, text], [201, answers[0]?.text]);
+  assert.equal((await parley.call('GET', '/api/members', { key })).body.data.length, 1);
+});
+
 test('who forgot the password is removed and invited again; an account that belongs elsewhere stays as it is', async () => {
   const [home, other] = [await createOrganization(parley, 'home'), await createOrganization(parley, 'other')];
   const join = async (key: string, email: string, password: string) => {

@@ -143,6 +143,10 @@ test('what the operator sends again under its Idempotency-Key is made once, and 
   assert.equal((await bill('op-3')).text, paid.text);
   assert.equal((await bill('op-3', 200)).status, 422);
   assert.notEqual((await bill('op-4')).body.invoice.id, paid.body.invoice.id);
+  const rotate = (key: string) => send('/operator/signing_keys/rotate', undefined, key);
+  const rotated = await rotate('op-5');
+  assert.equal((await rotate('op-5')).text, rotated.text);
+  assert.notEqual((await rotate('op-6')).text, rotated.text);
   // The org may use the same key, or any other, for something of its own.
   for (const [index, own] of ['op-3', 'operator op-3'].entries()) {
     const headers = { 'idempotency-key': own };

@@ -172,7 +172,11 @@ test('a client that is refused for trying too often uses up the guesses of nobod
   const signIn = (client: string, body: unknown) =>
     parley.call('POST', '/auth/sign-in/email', { headers: { 'x-forwarded-for': client }, body });
   for (let guess = 0; guess < 30; guess += 1) await signIn('10.0.0.1', { email: 'nobody', password });
-  for (let guess = 0; guess < 15; guess += 1) assert.equal((await signIn('10.0.0.1', { email, password: 'a wrong one' })).status, 429);
+  for (let guess = 0; guess < 15; guess += 1) {
+    const { status, headers } = await signIn('10.0.0.1', { email, password: 'a wrong one' });
+    assert.deepEqual([status, headers['x-should-retry']], [429, 'true']);
+    assert.match(String(headers['retry-after']), /^\d+$/);
+  }
   assert.equal((await signIn('10.0.0.2', { email, password })).status, 200);
 });
 

@@ -43,6 +43,7 @@ async function joinAs(role: 'owner' | 'member', email: string, password: string)
   const acceptance = await prepareAcceptance(database.db, at, input, () => {});
   assert.ok(acceptance);
   const member = await directory.change(orgId, (db) => acceptInvitation(db, { orgId, at }, acceptance));
+  assert.ok(member);
   const others = { ...input, email: 'somebody@example.com' };
   assert.equal(await prepareAcceptance(database.db, at, others, () => {}), undefined, 'a link is for one person');
   return member.userId;
