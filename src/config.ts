@@ -40,7 +40,7 @@ const settings = {
     '',
     optional(urlWith(['postgres:', 'postgresql:'])),
   ),
-  PARLEY_DATABASE_POOL: setting('maximum PostgreSQL connections in the pool of each process, which opens two more', '10', integer(1, 500)),
+  PARLEY_DATABASE_POOL: setting('maximum PostgreSQL connections in the pool of each process, which opens four more', '10', integer(1, 500)),
   REDIS_URL: setting('redis://… of a Redis that carries notifications between processes instead of LISTEN/NOTIFY', '', optional(redisUrl)),
   PARLEY_API_KEY: setting(
     'value of the first API key; generated if not set',

@@ -11,6 +11,7 @@ import type { Config } from './config.ts';
 import type { Database } from './database/database.ts';
 import type { Destinations } from './destination/destinations.ts';
 import type { Gateway } from './gateway/gateway.ts';
+import type { Uploads } from './instances/upload.ts';
 import type { WarmSessions } from './instances/warm-sessions.ts';
 import type { RateLimit } from './load/rate-limit.ts';
 import type { WaitingRoom } from './load/waiting-room.ts';
@@ -43,6 +44,7 @@ export interface Context {
   settings: Settings;
   destinations: Destinations;
   mcpProxy: McpProxy;
+  uploads: Uploads;
   warm: WarmSessions;
   credentialFor: CredentialFor;
   materializer: Materializer;

@@ -15,6 +15,11 @@ const silenceMs = 30_000;
 const preparedMs = 10_000;
 /** If a lease is being renewed over a dead connection, it can be renewed over another before it ends. */
 const urgentMs = 2_000;
+/**
+ * All turns wait for the statement that writes the log, and all new sessions for another. Each goes out one at a time; with a
+ * connection for each, neither waits behind searches and uploads.
+ */
+const writers = 2;
 /** A process that was halted inside a transaction must not keep its rows locked. */
 const endHalted = "set idle_in_transaction_session_timeout = '10s'";
 /**
@@ -44,23 +49,21 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
   // It watches the connections that are opened from now on.
   const db = new Kysely<Schema>({ dialect: new PostgresDialect({ pool: closingReadOnly(pool) }) });
   const urgentPool = openPool(url, { ...options, max: 1, query_timeout: urgentMs });
+  const writePool = openPool(url, { ...options, max: writers });
   await checkServer(pool, url);
   const listener = createListener(url);
   return {
     engine: 'postgres',
     db,
-    async prepared<Row>(statement: PreparedStatement, values: unknown[]) {
-      const result = await pool.query(within(preparedMs, { name: statement.name, text: statement.text, values }));
+    async prepared<Row>({ name, text, writes }: PreparedStatement, values: unknown[]) {
+      const query = within(preparedMs, { name, text, values });
+      const result = writes ? await writePool.query(query).catch(overAnother(pool, query)) : await pool.query(query);
       return result.rows as Row[];
     },
     async urgently<Row>(statement: RawBuilder<Row>) {
       const { sql: text, parameters } = statement.compile(db);
-      const query = { text, values: [...parameters] };
-      const result = await urgentPool.query(query).catch((error: unknown) => {
-        // The server accepts no further connection: use one that we have.
-        if (errorCode(error) === '53300') return pool.query(within(urgentMs, query));
-        throw error;
-      });
+      const query = within(urgentMs, { text, values: [...parameters] });
+      const result = await urgentPool.query(query).catch(overAnother(pool, query));
       return result.rows as Row[];
     },
     async exclusively(work) {
@@ -79,7 +82,11 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
     async notify(payload) {
       await pool.query('select pg_notify($1, $2)', ['parley', payload]);
     },
-    pool: () => ({ open: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
+    pool: () => ({
+      open: pool.totalCount + writePool.totalCount,
+      idle: pool.idleCount + writePool.idleCount,
+      waiting: pool.waitingCount + writePool.waitingCount,
+    }),
     async ping() {
       const text = "select current_setting('transaction_read_only') = 'on' as readonly";
       const client = await pool.connect();
@@ -96,6 +103,7 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
     async close() {
       await listener.stop();
       await urgentPool.end();
+      await writePool.end();
       await pool.end();
     },
   };
@@ -136,6 +144,14 @@ function closingReadOnly(pool: pg.Pool): PostgresPool {
     return client;
   };
   return { connect, end: () => pool.end(), options: {} };
+}
+
+/** When the server accepts no further connection, one that we have is used. */
+function overAnother(pool: pg.Pool, query: pg.QueryConfig): (error: unknown) => Promise<pg.QueryResult> {
+  return (error) => {
+    if (errorCode(error) === '53300') return pool.query(query);
+    throw error;
+  };
 }
 
 /** The pool closes the connection of a statement that takes longer. */

@@ -9,6 +9,41 @@ import { countFileBytes, lockFileBytes, ofInstance } from './workspace.ts';
 const directory = 'uploads';
 const { fileBytes, totalBytes, files } = workspaceLimits;
 
+interface File {
+  name: string;
+  content: Uint8Array;
+}
+
+/**
+ * The uploads of this process, those of an organization one after the other: they wait for each other in the database anyway, and each
+ * would hold a connection meanwhile, until none was left.
+ */
+export class Uploads {
+  private readonly db: Db;
+  private readonly maxBytes: number | undefined;
+  /** The end of the newest upload of each organization that has one under way. */
+  private readonly ends = new Map<number, Promise<unknown>>();
+
+  constructor(db: Db, maxBytes: number | undefined) {
+    this.db = db;
+    this.maxBytes = maxBytes;
+  }
+
+  /** See `stageUpload`. */
+  async stage(orgId: number, sessionId: string, file: File): Promise<string | undefined> {
+    const before = this.ends.get(orgId);
+    const { promise: end, resolve: leave } = Promise.withResolvers<void>();
+    this.ends.set(orgId, end);
+    try {
+      await before;
+      return await stageUpload(this.db, orgId, sessionId, file, this.maxBytes);
+    } finally {
+      leave();
+      if (this.ends.get(orgId) === end) this.ends.delete(orgId);
+    }
+  }
+}
+
 /**
  * Writes an upload into the workspace of the session and lists it for the next turn, in one transaction. Returns its path, or
  * undefined when the org has no such session. A file of the same name is replaced. `maxBytes` limits the files of the org together.
@@ -21,7 +56,7 @@ export async function stageUpload(
   db: Db,
   orgId: number,
   sessionId: string,
-  { name, content }: { name: string; content: Uint8Array },
+  { name, content }: File,
   maxBytes?: number,
 ): Promise<string | undefined> {
   const path = uploadPath(name);

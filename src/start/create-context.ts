@@ -14,6 +14,7 @@ import { openDatabase } from '../database/open.ts';
 import { createDestinations } from '../destination/destinations.ts';
 import { newId } from '../ids.ts';
 import { createLazyMcpConnections } from '../instances/lazy-mcp.ts';
+import { Uploads } from '../instances/upload.ts';
 import { RateLimit } from '../load/rate-limit.ts';
 import { WaitingRoom } from '../load/waiting-room.ts';
 import { dropLeftovers } from '../session/drop-sessions.ts';
@@ -29,6 +30,7 @@ import { createMcpProxy } from '../turn/mcp-proxy.ts';
 import { joinPeers } from '../turn/peers.ts';
 import { Turns } from '../turn/turns.ts';
 import { createWarming } from '../turn/warming.ts';
+import { maxFileBytes } from '../workspace-limits.ts';
 import { createCourier, createGateway, createLeases, createMaterializer, createRunner } from './context-parts.ts';
 import { sweepExpiredRows } from './expired-rows.ts';
 
@@ -113,6 +115,7 @@ export async function createContext(config: Config, clock: Clock = systemClock):
     settings,
     destinations,
     mcpProxy: createMcpProxy({ database, directory, settings, mcp, credentialFor }),
+    uploads: new Uploads(database.db, maxFileBytes(config)),
     warm: createWarming({ directory, settings, runner, log, mcp, credentialFor, warmTools: tools.warmTools }),
     credentialFor,
     materializer,

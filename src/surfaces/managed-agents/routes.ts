@@ -1,13 +1,12 @@
 import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import type { Context } from '../../context.ts';
 import { orNotFound, ServiceError } from '../../errors.ts';
-import { stageUpload, uploadPath } from '../../instances/upload.ts';
+import { uploadPath } from '../../instances/upload.ts';
 import { listAllSessions } from '../../session/list-sessions.ts';
 import { assertMetadata } from '../../session/metadata.ts';
 import type { Session } from '../../session/sessions.ts';
 import { readTranscript } from '../../session/transcript.ts';
 import { openSession } from '../../turn/open-session.ts';
-import { maxFileBytes } from '../../workspace-limits.ts';
 import { principalOf, requireAgent } from '../shared/caller/authenticate.ts';
 import { identityOf, refuseOtherIdentity } from '../shared/caller/identity.ts';
 import { assertOpenToMember } from '../shared/caller/support-access.ts';
@@ -127,7 +126,7 @@ function conversationRoutes(server: Server, context: Context): void {
       const content = decodeUpload(content_base64);
       const mayRepeat = async () => true;
       return answerOnce(context, request, reply, mayRepeat, async () => {
-        orNotFound(await stageUpload(context.database.db, orgId, id, { name, content }, maxFileBytes(context.config)));
+        orNotFound(await context.uploads.stage(orgId, id, { name, content }));
         return { accepted: true as const, path };
       });
     },

@@ -2,6 +2,7 @@
 // One engine: on the embedded database nobody waits for anybody.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { CompiledQuery, sql } from 'kysely';
 import type { Db } from '../../../src/database/database.ts';
 import { locks } from '../../../src/database/locks.ts';
@@ -9,6 +10,7 @@ import { dropSession } from '../../../src/session/drop-sessions.ts';
 import type { NewEvent } from '../../../src/session/events.ts';
 import { SessionLog } from '../../../src/session/log.ts';
 import { NewSessions } from '../../../src/session/new-sessions.ts';
+import type { Operation } from '../../../src/session/operations.ts';
 import { findSession } from '../../../src/session/sessions.ts';
 import { startApp } from '../../support/app.ts';
 import { engine } from '../../support/engine.ts';
@@ -101,6 +103,40 @@ test('an upload that waits for another holds nothing that a turn needs', options
   const { rows } = await sql<{ path: string; size: number }>`
     select path, size from workspace_files where path not in ('a', 'b')`.execute(db);
   assert.deepEqual(rows, [{ path: 'uploads/a', size: 7 }]);
+});
+
+test('uploads that wait for another process leave connections to everybody else', options, async () => {
+  const { id, orgId, agentId, instanceKey } = await open('many-uploads');
+  const path = `/demo/assistant/v1/managed-agents/sessions/${id}/files`;
+  const upload = (name: string) => app.request('POST', path, { name, content_base64: 'eA==' });
+  await open('beside-uploads');
+  const { uploading, answered } = await elsewhere(async (transaction) => {
+    await sql`select pg_advisory_xact_lock(${locks.workspace}, hashtext(${`${orgId} ${agentId} ${instanceKey}`}))`.execute(transaction);
+    const begun = Promise.all(Array.from({ length: 12 }, (_, index) => upload(`many-${index}`)));
+    await until(isWaitedFor);
+    const turn = app.request('POST', '/v1/sessions/beside-uploads/messages', { text: 'hi' });
+    const answers = await Promise.all([turn, app.request('GET', `/v1/sessions/${id}`)]);
+    return { uploading: begun, answered: answers.map(({ status }) => status) };
+  });
+  assert.deepEqual(answered, [200, 200]);
+  assert.ok((await uploading).every(({ status }) => status === 200));
+});
+
+test('what turns write needs none of the connections that others may hold', options, async () => {
+  await open('beside-reads');
+  const held = Promise.withResolvers<void>();
+  const holding = Array.from({ length: app.context.config.PARLEY_DATABASE_POOL }, () =>
+    db.transaction().execute(async (transaction) => {
+      await sql`select 1`.execute(transaction);
+      await held.promise;
+    }),
+  );
+  await until(async () => database.pool().open - database.pool().idle >= holding.length);
+  const operation: Operation = { kind: 'append', org: 1, session: 'beside-reads', turn: 'turn_none', events: [], messages: undefined };
+  const written = await Promise.race([log.apply(operation), setTimeout(2_000, undefined, { ref: false })]);
+  held.resolve();
+  await Promise.all(holding);
+  assert.equal(written?.result.status, 'lost');
 });
 
 test('a session that is dropped while another process counts files holds none of its own', options, async () => {
