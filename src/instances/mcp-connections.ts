@@ -44,6 +44,7 @@ export interface McpConnectionOptions {
 }
 
 interface Connection {
+  key: string;
   sessionId: string;
   credential: string | undefined;
   opened: Promise<McpClient>;
@@ -65,9 +66,13 @@ export function createMcpConnections(options: McpConnectionOptions): McpConnecti
     ttlAutopurge: true,
     dispose: (connection) => {
       connection.dropped = true;
+      ofSession.get(connection.sessionId)?.delete(connection);
+      if (ofSession.get(connection.sessionId)?.size === 0) ofSession.delete(connection.sessionId);
       closeUnused(connection);
     },
   });
+  /** Thousands of sessions may be dropped at once: nobody looks through all connections for each of them. */
+  const ofSession = new Map<string, Set<Connection>>();
 
   function connectionTo(sessionId: string, target: McpTarget): Connection {
     const key = JSON.stringify([sessionId, target.server.name, target.server.url]);
@@ -75,14 +80,15 @@ export function createMcpConnections(options: McpConnectionOptions): McpConnecti
     if (known !== undefined && known.credential === target.credential) return known;
     const opening = new AbortController();
     const opened = openMcpClient(target, fetch, opening.signal);
-    const connection = { sessionId, credential: target.credential, opened, opening, waiting: 0, dropped: false };
+    const connection = { key, sessionId, credential: target.credential, opened, opening, waiting: 0, dropped: false };
     open.set(key, connection);
+    ofSession.set(sessionId, (ofSession.get(sessionId) ?? new Set()).add(connection));
     opened.catch(() => forget(connection));
     return connection;
   }
 
   function forget(connection: Connection): void {
-    for (const [key, value] of open.entries()) if (value === connection) open.delete(key);
+    if (open.peek(connection.key) === connection) open.delete(connection.key);
   }
 
   async function send<Answer>(
@@ -127,7 +133,7 @@ export function createMcpConnections(options: McpConnectionOptions): McpConnecti
       }
     },
     closeSession(sessionId) {
-      for (const [key, connection] of open.entries()) if (connection.sessionId === sessionId) open.delete(key);
+      for (const { key } of ofSession.get(sessionId) ?? []) open.delete(key);
     },
     close: () => open.clear(),
   };

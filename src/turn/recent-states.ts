@@ -24,7 +24,7 @@ const bytesOfEntry = 300;
  */
 export class RecentStates {
   private readonly kept: LRUCache<string, Kept>;
-  /** The last fold of each session that is under way. If the session is dropped meanwhile, its state is not kept. */
+  /** The last fold of each session that is under way. If the session is dropped or goes on meanwhile, its state is not kept. */
   private readonly folding = new Map<string, SessionState>();
 
   constructor(bounds: Bounds = { sessions: 5_000, bytes: 128 * 2 ** 20 }) {
@@ -50,18 +50,24 @@ export class RecentStates {
   }
 
   /** Folds the log of a session ahead of its next turn. */
-  async warm(log: SessionLog, sessionId: string): Promise<void> {
-    if (!this.has(sessionId)) await this.fold(log, sessionId, '', []);
+  async warm(log: Pick<SessionLog, 'readToFold'>, sessionId: string): Promise<void> {
+    if (!this.has(sessionId) && !this.folding.has(sessionId)) await this.fold(log, sessionId, '', []);
   }
 
   /** The state of a session ahead of a turn whose newest events are these. */
-  async fold(log: SessionLog, sessionId: string, turnId: string, events: readonly StoredEvent[]): Promise<SessionState> {
+  async fold(
+    log: Pick<SessionLog, 'readToFold'>,
+    sessionId: string,
+    turnId: string,
+    events: readonly StoredEvent[],
+  ): Promise<SessionState> {
     const known = this.get(sessionId);
     const next = events[0]?.seq ?? 0;
     const state = known !== undefined && known.seq < next ? known : emptyState();
     // What was written in between is read from the log: the notes of a gateway, or turns that ran in another process.
     if (state.seq === next - 1) {
       foldSession(events, state);
+      this.folding.delete(sessionId);
       this.keep(sessionId, state);
       return state;
     }

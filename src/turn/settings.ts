@@ -26,6 +26,11 @@ export interface SessionSetting extends TurnSetting {
   pricing: Pricing;
 }
 
+interface Reading {
+  orgId: number;
+  setting: Promise<SessionSetting | undefined>;
+}
+
 /** What makes a release runnable; `create-settings.ts` puts it together. */
 export interface SettingParts {
   db: Db;
@@ -45,8 +50,11 @@ export interface SettingParts {
 export class Settings {
   private readonly parts: SettingParts;
   private readonly cache = new LRUCache<string, SessionSetting>(atMost(10_000));
-  /** The newest read of each session that is under way. If the session is forgotten meanwhile, its result is not kept: it may be outdated. */
-  private readonly readings = new Map<string, symbol>();
+  /**
+   * The read of each session that is under way. Whoever asks meanwhile waits for it, so that two messages keep their order. If the session
+   * is forgotten meanwhile, its result is not kept: it may be outdated.
+   */
+  private readonly readings = new Map<string, Reading>();
   /** Called when a session is forgotten. */
   onForgotten: (sessionId: string) => void = () => {};
 
@@ -57,16 +65,25 @@ export class Settings {
   async of(orgId: number, sessionId: string): Promise<SessionSetting | undefined> {
     const cached = this.cache.get(sessionId);
     if (cached !== undefined) return cached.orgId === orgId ? this.refreshed(cached) : undefined;
-    const reading = Symbol();
+    const underWay = this.readings.get(sessionId);
+    const setting = await (underWay?.orgId === orgId ? underWay.setting : this.startReading(orgId, sessionId));
+    return setting && this.refreshed(setting);
+  }
+
+  private startReading(orgId: number, sessionId: string): Promise<SessionSetting | undefined> {
+    const isNewest = () => this.readings.get(sessionId) === reading;
+    const read = async () => {
+      try {
+        const { setting, mayKeep = false } = (await this.read(orgId, sessionId)) ?? {};
+        if (setting !== undefined && mayKeep && isNewest()) this.cache.set(sessionId, setting);
+        return setting;
+      } finally {
+        if (isNewest()) this.readings.delete(sessionId);
+      }
+    };
+    const reading = { orgId, setting: read() };
     this.readings.set(sessionId, reading);
-    try {
-      const read = await this.read(orgId, sessionId);
-      if (read === undefined) return undefined;
-      if (read.mayKeep && this.readings.get(sessionId) === reading) this.cache.set(sessionId, read.setting);
-      return await this.refreshed(read.setting);
-    } finally {
-      if (this.readings.get(sessionId) === reading) this.readings.delete(sessionId);
-    }
+    return reading.setting;
   }
 
   /** Keeps the setting of a session that was just created, so that its first turn need not read it. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';
-import { setImmediate as nextPass } from 'node:timers/promises';
+import { setImmediate as nextPass, setTimeout as sleep } from 'node:timers/promises';
 import { deadUrl } from '../support/accounts.ts';
 import { startApp } from '../support/app.ts';
 import { parseJson } from '../support/json.ts';
@@ -52,6 +52,29 @@ test('a message of one surface is not overtaken by a later one of another', asyn
     transcript.messages.flatMap(({ role, text }: { role: string; text: string }) => (role === 'user' ? [text] : [])),
     texts,
   );
+});
+
+test('nor is a message to a session that has to be read first, when the second read is the faster one', async (t) => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  app.context.settings.forget(id);
+  const { directory } = app.context;
+  const release = directory.release.bind(directory);
+  const held = Promise.withResolvers<void>();
+  const reading = Promise.withResolvers<void>();
+  t.mock.method(directory, 'release').mock.mockImplementationOnce(async (...asked: Parameters<typeof release>) => {
+    reading.resolve();
+    await held.promise;
+    return release(...asked);
+  });
+  const first = tenant.post(`/v1/sessions/${id}/messages`, { text: '/say first' });
+  await reading.promise;
+  const second = tenant.post(`/v1/sessions/${id}/messages`, { text: '/say second' });
+  // Long enough for the second message to be answered, if it does not wait.
+  await Promise.race([second, sleep(300)]);
+  held.resolve();
+  await Promise.all([first, second]);
+  assert.deepEqual(await userTexts(tenant, id), ['/say first', '/say second']);
 });
 
 test('messages of one session run one after another, in the order of their arrival', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { NewEvent } from '../../../src/session/events.ts';
-import { numberEvents } from '../../../src/session/log.ts';
+import { numberEvents, type SessionLog } from '../../../src/session/log.ts';
 import { foldSession, type SessionState } from '../../../src/session/state.ts';
 import { RecentStates } from '../../../src/turn/recent-states.ts';
 
@@ -93,4 +93,24 @@ test('a state that was dropped while its turn ran does not come back', () => {
   states.drop('one');
   states.keepGrown('one', state);
   assert.equal(states.has('one'), false);
+});
+
+test('a log that is being folded is not folded again by the next request to warm it, and no older state replaces the one that went on', async () => {
+  const events = (from: number) =>
+    numberEvents([{ type: 'message-received', data: { messageId: 'msg_1', text: '' } }], 'turn_1', from, new Date(0));
+  const reads: PromiseWithResolvers<void>[] = [];
+  async function* readToFold() {
+    reads.push(Promise.withResolvers());
+    await reads.at(-1)?.promise;
+    yield events(1);
+  }
+  const log: Pick<SessionLog, 'readToFold'> = { readToFold };
+  const states = new RecentStates();
+  const warming = [states.warm(log, 'one'), states.warm(log, 'one')];
+  assert.equal(reads.length, 1);
+  states.keep('one', foldSession(events(1)));
+  const state = await states.fold(log, 'one', 'turn_1', events(2));
+  reads[0]?.resolve();
+  await Promise.all(warming);
+  assert.deepEqual([states.get('one'), states.seqOf('one')], [state, 2]);
 });
