@@ -61,6 +61,19 @@ export function refusesContent(error: unknown): boolean {
   return error instanceof RangeError || /^2[0-3]/.test(errorCode(error) ?? '');
 }
 
+const unsent = new WeakSet<Error>();
+
+/** Marks and throws the reason why no connection was had. */
+export function throwUnsent(error: Error): never {
+  unsent.add(error);
+  throw error;
+}
+
+/** True when no connection was had, so that the statement was certainly not carried out. */
+export function isUnsent(error: unknown): boolean {
+  return error instanceof Error && unsent.has(error);
+}
+
 /** True for a failure of the database, not of the statement: the caller may answer 503 or retry. The statement may have been carried out. */
 export function isDatabaseFailure(error: unknown): boolean {
   if (!(error instanceof Error)) return false;

@@ -2,7 +2,7 @@ import { Socket } from 'node:net';
 import { Kysely, PostgresDialect, type PostgresPool, type RawBuilder } from 'kysely';
 import { ConfigError } from '../config.ts';
 import { errorCode, errorMessage } from '../errors.ts';
-import type { Database, PreparedStatement } from './database.ts';
+import { type Database, type PreparedStatement, throwUnsent } from './database.ts';
 import { pg } from './driver.ts';
 import { locks } from './locks.ts';
 import { createListener, stayIdle } from './postgres-listener.ts';
@@ -57,13 +57,13 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
     db,
     async prepared<Row>({ name, text, writes }: PreparedStatement, values: unknown[]) {
       const query = within(preparedMs, { name, text, values });
-      const result = writes ? await writePool.query(query).catch(overAnother(pool, query)) : await pool.query(query);
+      const result = writes ? await queryOneOf([writePool, pool], query) : await pool.query(query);
       return result.rows as Row[];
     },
     async urgently<Row>(statement: RawBuilder<Row>) {
       const { sql: text, parameters } = statement.compile(db);
       const query = within(urgentMs, { text, values: [...parameters] });
-      const result = await urgentPool.query(query).catch(overAnother(pool, query));
+      const result = await queryOneOf([urgentPool, pool], query);
       return result.rows as Row[];
     },
     async exclusively(work) {
@@ -146,12 +146,25 @@ function closingReadOnly(pool: pg.Pool): PostgresPool {
   return { connect, end: () => pool.end(), options: {} };
 }
 
-/** When the server accepts no further connection, one that we have is used. */
-function overAnother(pool: pg.Pool, query: pg.QueryConfig): (error: unknown) => Promise<pg.QueryResult> {
-  return (error) => {
-    if (errorCode(error) === '53300') return pool.query(query);
-    throw error;
+/** Sends the query over the first pool or, when the server accepts no further connection, over one that another has. */
+async function queryOneOf([pool, another]: [pg.Pool, pg.Pool], query: pg.QueryConfig): Promise<pg.QueryResult> {
+  const connect = async () => {
+    try {
+      return await pool.connect();
+    } catch (error) {
+      if (errorCode(error) === '53300') return another.connect();
+      throw error;
+    }
   };
+  const client = await connect().catch(throwUnsent);
+  try {
+    const result = await client.query(query);
+    client.release();
+    return result;
+  } catch (error) {
+    client.release(true);
+    throw error;
+  }
 }
 
 /** The pool closes the connection of a statement that takes longer. */

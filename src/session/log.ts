@@ -1,4 +1,5 @@
-import type { Database, PreparedStatement } from '../database/database.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Database, isUnsent, type PreparedStatement } from '../database/database.ts';
 import { errorCode, overloaded } from '../errors.ts';
 import { Batches } from '../work/batches.ts';
 import type { FoldedEvent, NewEvent, StoredEvent } from './events.ts';
@@ -33,8 +34,12 @@ const gatherMsPerOperation = 2;
 const enoughOperations = 20;
 /** Some seconds of work for the database: a message behind so many would be answered too late. */
 const maxWaiting = 4_096;
-/** How long a message may wait for the statements before its own when one of them has failed. */
+/** How long a message may wait for the statements before its own when one of them has failed, and a running turn for a connection. */
 const patienceMs = 5_000;
+const reconnectMs = 250;
+
+/** What turns that run here write. */
+const advances = new Set<Operation['kind']>(['append', 'pause', 'end']);
 
 export interface Applied<Result = ResultOf<Operation>> {
   result: Result;
@@ -190,9 +195,24 @@ export class SessionLog {
    * alone, so that only that one fails. An operation that was alone is tried once more after a conflict with another process.
    */
   private async writeApart(batch: Waiting[], error: unknown): Promise<void> {
+    if (isUnsent(error)) return this.sendAgain(batch, error);
     const isConflict = errorCode(error)?.startsWith('40') ?? false;
     if (!isStatementError(error) || (batch.length === 1 && !isConflict)) return this.refuse(batch, error);
     for (const entry of batch) await this.write([entry]).catch((again: unknown) => this.refuse([entry], again));
+  }
+
+  /**
+   * The database cannot be reached, as while it restarts. What running turns write is sent again for as long as their leases last: left
+   * for recovery, they would ask the model again, and not know what became of the tool that they ran. Everything else is refused.
+   */
+  private async sendAgain(batch: Waiting[], error: unknown): Promise<void> {
+    const longAgo = performance.now() - Math.min(patienceMs, this.leaseMs);
+    const isOver = ({ operation, since }: Waiting) => !advances.has(operation.kind) || since < longAgo;
+    for (const entry of [...batch.filter(isOver), ...this.batches.withdraw(isOver)]) entry.reject(error);
+    const rest = batch.filter((entry) => !isOver(entry));
+    if (rest.length === 0) return;
+    await sleep(reconnectMs);
+    await this.write(rest).catch((again: unknown) => this.writeApart(rest, again));
   }
 
   private refuse(batch: Waiting[], error: unknown): void {

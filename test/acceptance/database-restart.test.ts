@@ -2,9 +2,12 @@
 // One engine: only PostgreSQL has this.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { type Owner, startApp } from '../support/app.ts';
+import { startDatabaseProxy } from '../support/database-proxy.ts';
 import { createDatabase, engine } from '../support/engine.ts';
+import { serveKillPoints } from '../support/kill-points.ts';
 import { startPostgres } from '../support/postgres-server.ts';
 import { createTenant } from '../support/tenants.ts';
 import { until } from '../support/until.ts';
@@ -65,6 +68,36 @@ test('a restart of PostgreSQL heals by itself', { skip }, async (context) => {
     assert.equal(ended, asked, 'every turn has an end');
   }
   assert.equal((await tenant.get('/readyz')).status, 200);
+});
+
+test('a tool that ended while PostgreSQL was away for a moment has its result, and its turn goes on', { skip }, async (context) => {
+  const database = await createDatabase();
+  context.after(() => database.remove());
+  const points = await serveKillPoints();
+  context.after(async () => points.close());
+  const proxy = await startDatabaseProxy(context, database);
+  const settings = { PARLEY_LOG_LEVEL: 'silent', PARLEY_ALLOW_PRIVATE_UPSTREAMS: '1' };
+  const app = await startApp(context, { database: proxy.database, settings });
+  const tenant = await createTenant(await app.listen(), points.release);
+  await until(async () => (await tenant.get('/api/agents/helper/releases/1')).body.release.state === 'materialized');
+  const id = await tenant.session();
+  const away = points.killAt('the tool has begun', 'once', async () => {
+    await proxy.leave();
+    // Over a connection that is not known to be broken, the result would be sent, and nobody could tell whether it arrived.
+    await sleep(300);
+  });
+  const answer = tenant.post(`/v1/sessions/${id}/messages`, { text: 'charge once' });
+  await away;
+  await sleep(1_000);
+  await proxy.comeBack();
+  assert.deepEqual([(await answer).status, (await answer).body.text], [200, 'charged once']);
+  const { events } = (await tenant.get(`${tenant.agentPath}/v1/managed-agents/sessions/${id}`)).body;
+  const results = events.filter(({ type }: { type: string }) => type === 'agent.tool_result');
+  assert.deepEqual(
+    results.map(({ output }: { output: string }) => output),
+    ['charged once'],
+  );
+  assert.equal(points.runs.get('once'), 1);
 });
 
 const readOnly = '{"detail":"The database accepts no writes at the moment."}';

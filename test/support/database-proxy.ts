@@ -17,6 +17,9 @@ export interface DatabaseProxy {
   cutAll(): void;
   /** Passes nothing more on the open connections, and everything on new ones, as when a machine has failed and another took its place. */
   silenceAll(): void;
+  /** Ends every connection and refuses others until `comeBack`, like a server that restarts. */
+  leave(): Promise<void>;
+  comeBack(): Promise<void>;
   /** Passes nothing in either direction until `release`, like a network that drops packets. */
   hold(): void;
   release(): void;
@@ -57,6 +60,16 @@ export async function startDatabaseProxy(owner: Owner, database: TestDatabase): 
     },
     silenceAll() {
       for (const link of open) link.hold();
+    },
+    async leave() {
+      const closed = once(listener, 'close');
+      listener.close();
+      proxy.cutAll();
+      await closed;
+    },
+    async comeBack() {
+      listener.listen(address.port, '127.0.0.1');
+      await once(listener, 'listening');
     },
     hold() {
       isHeld = true;

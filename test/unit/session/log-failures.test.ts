@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
+import { throwUnsent } from '../../../src/database/database.ts';
 import { newId } from '../../../src/ids.ts';
 import { SessionLog } from '../../../src/session/log.ts';
 import type { Operation } from '../../../src/session/operations.ts';
@@ -44,4 +45,38 @@ test('messages that waited long for a statement that fails are refused with it; 
     'old commit point': 'not-found',
     'new message': 'not-found',
   });
+});
+
+test('while the database cannot be reached, what a running turn writes is sent again for as long as its lease lasts, and nothing else', async () => {
+  const unreachable = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
+  let failures = 2;
+  const sent: string[][] = [];
+  const prepared = async <Row>(statement: { name: string; text: string }, values: unknown[]): Promise<Row[]> => {
+    sent.push((JSON.parse(String(values[0])) as { session: string }[]).map((operation) => operation.session));
+    failures -= 1;
+    if (failures >= 0) throwUnsent(unreachable);
+    return database.prepared<Row>(statement, values);
+  };
+  const log = new SessionLog({ ...database, prepared }, 'proc_test', 600, false);
+  const advance = (session: string): Operation => ({
+    kind: 'append',
+    org: 1,
+    session,
+    turn: newId('turn_'),
+    events: [],
+    messages: undefined,
+  });
+  const written = log.apply(advance('running'));
+  await assert.rejects(log.apply(admission('new', newId('turn_'))), unreachable);
+  const behind = log.apply(admission('behind', newId('turn_')));
+  await assert.rejects(behind, unreachable);
+  assert.equal((await written).result.status, 'lost');
+  assert.deepEqual(sent, [['running', 'new'], ['running'], ['running']]);
+  // Nothing of it can arrive later.
+  assert.equal(await log.holderName.current(), 'proc_test');
+  assert.deepEqual(log.takeDoubtful(), new Set());
+  failures = Number.POSITIVE_INFINITY;
+  const begun = performance.now();
+  await assert.rejects(log.apply(advance('running')), unreachable);
+  assert.ok(performance.now() - begun >= 600);
 });
