@@ -89,16 +89,18 @@ export function createChatAnswer(called: Called, call: ModelCall) {
     const id = typeof piece.id === 'string' && piece.id !== '' ? piece.id : undefined;
     let open = calls.at(-1);
     if (piece.index !== undefined) open = calls.findLast((candidate) => candidate.index === piece.index);
-    // A new id under a used index, or one without any index, is another call.
-    if (open === undefined || (id !== undefined && id !== open.id)) {
+    const name = typeof said.name === 'string' ? said.name : '';
+    // A name with a new id, under a used index or without any, is another call. Without a name it is more of the same: some servers give
+    // each piece an id of its own.
+    if (open === undefined || (name !== '' && id !== undefined && id !== open.id)) {
       // Checked here already, because each piece is searched for among all calls.
       if (calls.length === maxAnswerParts) throw tooLong(called);
       open = { index: piece.index, id, name: '', arguments: '', extra: undefined };
       calls.push(open);
     }
-    if (typeof said.name === 'string' && open.name === '') {
-      open.name = said.name;
-      call.received += said.name.length;
+    if (open.name === '') {
+      open.name = name;
+      call.received += name.length;
     }
     if (typeof said.arguments === 'string') open.arguments += said.arguments;
     else if (isRecord(said.arguments)) open.arguments = JSON.stringify(said.arguments);
