@@ -55,8 +55,11 @@ export function createChatAnswer(called: Called, call: ModelCall) {
     if (isRecord(choice.message)) isDone = true;
     const delta = isRecord(choice.message) ? numbered(choice.message) : choice.delta;
     if (isRecord(delta)) takeDelta(delta, parts);
-    // A chunk that has neither usage nor a finish reason becomes the pattern for those that follow.
-    if (typeof choice.finish_reason === 'string') hasEnded = true;
+    const reason = choice.finish_reason;
+    // OpenRouter puts the failure of the provider behind it here.
+    if (reason === 'error') throw failureOf(called, readFailure(choice));
+    // A chunk that has neither usage nor a finish reason becomes the pattern for those that follow. Some servers write no reason as a text.
+    if (typeof reason === 'string' && reason !== '' && reason !== 'null') hasEnded = true;
     else if (isRecord(delta) && !isRecord(chunk.usage)) pattern.learn(data, delta);
   }
 

@@ -87,6 +87,31 @@ describe('a chat-completions server may', () => {
     assert.ok(finishOf(await answer(delta({ content: 'Hi' }), done)));
   });
 
+  test('write no finish reason as a text: the answer goes on', async () => {
+    for (const none of ['', 'null']) {
+      await assert.rejects(answer(delta({ content: 'Hi' }, none)), { code: 'broken_stream' }, `"${none}" is no end`);
+      const parts = await answer(delta({ content: 'Hi' }, none), delta({ content: ' there' }, none), delta({}, 'stop'));
+      assert.equal(textOf(parts), 'Hi there');
+    }
+  });
+
+  test('fail in the middle, with the reason or without', async () => {
+    const failing = async (error?: object) => {
+      const parts: ModelPart[] = [];
+      const choice = { index: 0, delta: { content: ' there' }, finish_reason: 'error', error };
+      const model = modelAnswering([delta({ content: 'Hi' }), `data: ${JSON.stringify({ choices: [choice] })}\n\n`, done]);
+      const failure = await (async () => {
+        for await (const part of model.stream(callOf(), neverAborted)) parts.push(part);
+      })().catch((thrown: Error) => thrown.message);
+      return [failure, textOf(parts)];
+    };
+    assert.deepEqual(await failing({ code: 502, message: 'Provider disconnected' }), [
+      'openai-compatible failed (502): Provider disconnected',
+      'Hi there',
+    ]);
+    assert.deepEqual(await failing(), ['openai-compatible failed: no reason given', 'Hi there']);
+  });
+
   test('say in every chunk that there is no error', async () => {
     const chunk = (fields: object) => `data: ${JSON.stringify({ error: null, choices: [{ delta: fields }] })}\n\n`;
     assert.equal(textOf(await answer(chunk({ content: 'Hi' }), chunk({ content: ' there' }), done)), 'Hi there');
