@@ -190,8 +190,14 @@ function addText(parts: ModelPart[], type: 'text-delta' | 'reasoning-delta', tex
 function toUsage(usage: Record<string, unknown> | undefined, call: ModelCall): Usage {
   const input = usage?.prompt_tokens;
   const output = usage?.completion_tokens;
+  const total = usage?.total_tokens;
   if (!isTokenCount(input) || !isTokenCount(output)) return estimateUsage(call);
   const details = usage?.prompt_tokens_details;
   const cached = isRecord(details) ? details.cached_tokens : usage?.prompt_cache_hit_tokens;
-  return { input, output, cachedInput: isTokenCount(cached) ? Math.min(cached, input) : 0 };
+  return {
+    input,
+    // Some providers count the model's thoughts only in the total.
+    output: isTokenCount(total) ? Math.max(output, total - input) : output,
+    cachedInput: isTokenCount(cached) ? Math.min(cached, input) : 0,
+  };
 }

@@ -147,6 +147,15 @@ describe('a chat-completions server may', () => {
     assert.deepEqual(finishOf(parts)?.usage, { input: 10, output: 2, cachedInput: 8 });
   });
 
+  test('count its thoughts only in the total', async () => {
+    const outputOf = async (total_tokens: unknown) => {
+      const usage = { prompt_tokens: 10, completion_tokens: 2, total_tokens };
+      return finishOf(await answer(delta({ content: 'Hi' }, 'stop'), `data: ${JSON.stringify({ choices: [], usage })}\n\n`, done))?.usage
+        .output;
+    };
+    assert.deepEqual(await Promise.all([42, 12, 0, '42', -1, undefined].map(outputOf)), [32, 2, 2, 2, 2, 2]);
+  });
+
   test('count what cannot be', async () => {
     const usageOf = async (usage: object) =>
       finishOf(await answer(delta({ content: '1234' }, 'stop'), `data: ${JSON.stringify({ choices: [], usage })}\n\n`, done))?.usage;
