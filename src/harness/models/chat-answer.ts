@@ -15,10 +15,10 @@ interface OpenCall {
 }
 
 /**
- * Puts one answer together from its chunks. `takeAll` returns the parts that the chunks complete, and the failure that came after
+ * Puts one answer of this host together from its chunks. `takeAll` returns the parts that the chunks complete, and the failure that came after
  * them, if any; `finish` returns the last parts, or throws `ModelError`.
  */
-export function createChatAnswer(called: Called, call: ModelCall) {
+export function createChatAnswer(called: Called, call: ModelCall, host: string) {
   const calls: OpenCall[] = [];
   const pattern = new ChunkPattern();
   let reasoningField: string | undefined;
@@ -116,7 +116,7 @@ export function createChatAnswer(called: Called, call: ModelCall) {
 
   function endReasoning(parts: ModelPart[]): void {
     if (reasoningField === undefined) return;
-    parts.push({ type: 'reasoning-end', providerMetadata: { [metadataKey]: { field: reasoningField } } });
+    parts.push({ type: 'reasoning-end', providerMetadata: { [metadataKey]: { host, field: reasoningField } } });
     reasoningField = undefined;
   }
 
@@ -126,7 +126,7 @@ export function createChatAnswer(called: Called, call: ModelCall) {
     endReasoning(parts);
     for (const { name, arguments: text, extra } of calls) {
       const part: ModelPart = { type: 'tool-call', tool: name, input: parseToolInput(text) };
-      parts.push(extra === undefined ? part : { ...part, providerMetadata: { [metadataKey]: { extra_content: extra } } });
+      parts.push(extra === undefined ? part : { ...part, providerMetadata: { [metadataKey]: { host, extra_content: extra } } });
     }
     parts.push({ type: 'finish', usage: toUsage(usage, call) });
     return parts;

@@ -73,7 +73,7 @@ describe('a chat-completions server may', () => {
     assert.ok(call);
     let sent = '';
     const model = createChatModel('gemini', {
-      baseUrl: 'http://x',
+      baseUrl: 'http://127.0.0.1/v1',
       apiKey: undefined,
       ask: async (_url, init) => {
         sent = String(init?.body);
