@@ -4,6 +4,7 @@ import type { ModelCall, ModelPart } from '../model.ts';
 import { metadataKey } from './chat-request.ts';
 import { estimateUsage, isTokenCount, valueLength } from './estimate-tokens.ts';
 import { type Called, cutOff, failureOf, maxAnswerCharacters, maxAnswerParts, readFailure, tooLong } from './model-failure.ts';
+import { ReasoningDetails } from './reasoning-details.ts';
 import { isTooDeep, parseToolInput } from './tool-input.ts';
 
 interface OpenCall {
@@ -21,6 +22,7 @@ interface OpenCall {
 export function createChatAnswer(called: Called, call: ModelCall, host: string) {
   const calls: OpenCall[] = [];
   const pattern = new ChunkPattern();
+  const details = new ReasoningDetails();
   let reasoningField: string | undefined;
   let usage: Record<string, unknown> | undefined;
   /** A finish reason came: only the usage may follow. */
@@ -36,7 +38,7 @@ export function createChatAnswer(called: Called, call: ModelCall, host: string) 
         else if (data === '[DONE]') isDone = true;
         else takeChunk(JSON.parse(data), parts, data);
       }
-      if (call.received > maxAnswerCharacters) throw tooLong(called);
+      if (call.received + details.characters > maxAnswerCharacters) throw tooLong(called);
       const last = parts.at(-1);
       if (isDone && last?.type === 'text-delta') last.isLast = true;
       return { parts };
@@ -51,7 +53,7 @@ export function createChatAnswer(called: Called, call: ModelCall, host: string) 
     if (isRecord(chunk.usage)) usage = chunk.usage;
     const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
     if (!isRecord(choice)) return;
-    // An answer in one piece: it is complete, and its calls have no index, so each is given one.
+    // An answer in one piece: it is complete, and its calls have no index, so each is given one. So is what came with its thoughts.
     if (isRecord(choice.message)) isDone = true;
     const delta = isRecord(choice.message) ? numbered(choice.message) : choice.delta;
     if (isRecord(delta)) takeDelta(delta, parts);
@@ -72,6 +74,9 @@ export function createChatAnswer(called: Called, call: ModelCall, host: string) 
       addText(parts, 'reasoning-delta', thought);
       // Some servers send the same thought under both names.
       break;
+    }
+    if (Array.isArray(delta.reasoning_details)) {
+      for (const piece of delta.reasoning_details) if (isJsonObject(piece) && !isTooDeep(piece)) details.add(piece);
     }
     const text = textOf(delta.content) || textOf(delta.refusal);
     if (text !== '') takeText(text, parts);
@@ -101,6 +106,7 @@ export function createChatAnswer(called: Called, call: ModelCall, host: string) 
       open = { index: piece.index, id, name: '', arguments: '', extra: undefined };
       calls.push(open);
     }
+    open.id ??= id;
     if (open.name === '') {
       open.name = name;
       call.received += name.length;
@@ -124,9 +130,15 @@ export function createChatAnswer(called: Called, call: ModelCall, host: string) 
     if (!hasEnded && !isDone) throw cutOff(called);
     const parts: ModelPart[] = [];
     endReasoning(parts);
-    for (const { name, arguments: text, extra } of calls) {
+    const named = new Set(details.entries.map((entry) => entry.id));
+    for (const [position, { id, name, arguments: text, extra }] of calls.entries()) {
+      const own: JsonObject = { host };
+      if (extra !== undefined) own.extra_content = extra;
+      // All of them with the first call, to stay in their order, and the id by which they name a call with that call.
+      if (position === 0 && details.entries.length > 0) own.reasoning_details = details.entries;
+      if (id !== undefined && named.has(id)) own.id = id;
       const part: ModelPart = { type: 'tool-call', tool: name, input: parseToolInput(text) };
-      parts.push(extra === undefined ? part : { ...part, providerMetadata: { [metadataKey]: { host, extra_content: extra } } });
+      parts.push(Object.keys(own).length === 1 ? part : { ...part, providerMetadata: { [metadataKey]: own } });
     }
     parts.push({ type: 'finish', usage: toUsage(usage, call) });
     return parts;
@@ -169,8 +181,12 @@ class ChunkPattern {
 const needsParsing = /["\\\p{Cc}]/u;
 
 function numbered(message: Record<string, unknown>): Record<string, unknown> {
-  if (!Array.isArray(message.tool_calls)) return message;
-  return { ...message, tool_calls: message.tool_calls.map((call, index) => (isRecord(call) ? { ...call, index } : call)) };
+  const { tool_calls: calls, reasoning_details: details } = message;
+  return {
+    ...message,
+    tool_calls: Array.isArray(calls) ? calls.map((call, index) => (isRecord(call) ? { ...call, index } : call)) : calls,
+    reasoning_details: Array.isArray(details) ? details.map((entry, index) => (isRecord(entry) ? { index, ...entry } : entry)) : details,
+  };
 }
 
 /** Some servers send a list of parts, not all of which are text. */

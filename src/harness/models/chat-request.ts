@@ -26,9 +26,18 @@ export function chatBody(name: string, call: ModelCall, host: string): string {
 }
 
 type ChatMessage = { role: 'system' | 'user'; content: string } | ChatAssistant | { role: 'tool'; tool_call_id: string; content: string };
-type ChatAssistant = Thoughts & { role: 'assistant'; content: string | null; tool_calls?: object[] | undefined };
+interface ChatAssistant extends Thoughts {
+  role: 'assistant';
+  content: string | null;
+  reasoning_details?: JsonObject[] | undefined;
+  tool_calls?: object[] | undefined;
+}
 /** Under the name under which the server sent them. */
-type Thoughts = { reasoning?: string; reasoning_content?: string };
+interface Thoughts {
+  reasoning?: string;
+  reasoning_content?: string;
+}
+type ToolCallPart = Extract<AssistantPart, { type: 'tool-call' }>;
 
 function chatMessages(call: ModelCall, host: string): ChatMessage[] {
   const messages: ChatMessage[] = [];
@@ -80,16 +89,18 @@ function addAssistant(messages: ChatMessage[], added: ChatAssistant): void {
 function chatAssistant(parts: readonly AssistantPart[], host: string, withThoughts: boolean): ChatAssistant | undefined {
   let text = '';
   const thoughts: Thoughts = {};
-  const calls: object[] = [];
+  const calls: ToolCallPart[] = [];
   for (const part of parts) {
     if (part.type === 'text') text += part.text;
-    else if (part.type === 'tool-call') calls.push(chatCall(part, host));
+    else if (part.type === 'tool-call') calls.push(part);
     else if (withThoughts) addThought(thoughts, part, host);
   }
   // Providers refuse a blank text.
   const content = text.trim() === '' ? null : text;
   if (content === null && calls.length === 0) return undefined;
-  return { role: 'assistant', content, ...thoughts, tool_calls: calls.length === 0 ? undefined : calls };
+  if (calls.length === 0) return { role: 'assistant', content, ...thoughts };
+  const tool_calls = calls.map((call) => chatCall(call, host));
+  return { role: 'assistant', content, ...thoughts, reasoning_details: reasoningDetails(calls, host), tool_calls };
 }
 
 /** Models that think between tool calls need their thoughts back. */
@@ -98,13 +109,24 @@ function addThought(thoughts: Thoughts, part: Extract<AssistantPart, { type: 're
   if (field === 'reasoning' || field === 'reasoning_content') thoughts[field] = (thoughts[field] ?? '') + part.text;
 }
 
+/** OpenRouter refuses calls whose thoughts were signed or encrypted without these, and entries of a call must name it as we do. */
+function reasoningDetails(calls: readonly ToolCallPart[], host: string): JsonObject[] | undefined {
+  const details = calls.flatMap((call) => {
+    const kept = ownMetadata(call, host)?.reasoning_details;
+    return Array.isArray(kept) ? kept.filter(isJsonObject) : [];
+  });
+  if (details.length === 0) return undefined;
+  const sentIds = new Map(calls.map((call) => [ownMetadata(call, host)?.id, sentCallId(call.callId)]));
+  return details.map((entry) => (typeof entry.id === 'string' ? { ...entry, id: sentIds.get(entry.id) ?? entry.id } : entry));
+}
+
 /** Undefined if it is of another host, which may have fields that this one refuses. What was kept before hosts were has none. */
 function ownMetadata(part: { providerMetadata?: Record<string, unknown> }, host: string): JsonObject | undefined {
   const own = part.providerMetadata?.[metadataKey];
   return isJsonObject(own) && (own.host === undefined || own.host === host) ? own : undefined;
 }
 
-function chatCall(part: Extract<AssistantPart, { type: 'tool-call' }>, host: string): object {
+function chatCall(part: ToolCallPart, host: string): object {
   return {
     id: sentCallId(part.callId),
     type: 'function',

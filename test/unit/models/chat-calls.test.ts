@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
 import { createChatModel } from '../../../src/harness/models/chat-wire.ts';
-import { answer, delta, done } from './chat-cases.ts';
-import { callOf, callsOf, collect, neverAborted } from './provider-cases.ts';
+import { answer, delta, done, modelAnswering } from './chat-cases.ts';
+import { assistantMessage, callOf, callsOf, collect, neverAborted } from './provider-cases.ts';
 
 describe('a chat-completions server may', () => {
   test('call tools without indexes, in one piece, and say "stop"', async () => {
@@ -69,26 +69,68 @@ describe('a chat-completions server may', () => {
 
   test('sign its calls, and gets the signature back', async () => {
     const extra_content = { google: { thought_signature: 'abc' } };
-    const [call] = callsOf(await answer(delta({ tool_calls: [{ index: 0, id: 'a', function: { name: 'bash' }, extra_content }] }), done));
-    assert.ok(call);
-    let sent = '';
-    const model = createChatModel('gemini', {
-      baseUrl: 'http://127.0.0.1/v1',
-      apiKey: undefined,
-      ask: async (_url, init) => {
-        sent = String(init?.body);
-        return new Response(delta({ content: 'Hi' }, 'stop') + done);
-      },
-    });
-    await collect(
-      model.stream(
-        callOf([
-          { role: 'user', text: 'x' },
-          { role: 'assistant', parts: [{ ...call, callId: 'call_1' }] },
-        ]),
-        neverAborted,
-      ),
-    );
-    assert.deepEqual(JSON.parse(sent).messages[2].tool_calls[0].extra_content, extra_content);
+    const tool_calls = [{ index: 0, id: 'a', function: { name: 'bash' }, extra_content }];
+    assert.deepEqual((await sentBack(delta({ tool_calls }), done)).tool_calls[0].extra_content, extra_content);
   });
 });
+
+describe('what OpenRouter says of the thoughts behind calls', () => {
+  const calls = ['tool_0_bash', 'tool_1_bash'].map((id, index) => ({ index, id, function: { name: 'bash', arguments: '{}' } }));
+  const text = (piece: object) => delta({ reasoning_details: [{ type: 'reasoning.text', index: 0, ...piece }] });
+
+  test('goes back with them, put together from its pieces, and names them as they are named then', async () => {
+    const encrypted = (id: string, data: string) => ({ type: 'reasoning.encrypted', id, data, format: 'google-gemini-v1', index: 1 });
+    const sent = await sentBack(
+      text({ text: 'Two ', format: 'anthropic-claude-v1', signature: null }) + text({ text: 'files.' }),
+      text({ signature: 'c2ln' }) + text({ signature: '' }),
+      delta({ reasoning_details: [{ type: 'reasoning.summary', index: 0, summary: 'Two' }] }),
+      delta({ reasoning_details: [{ type: 'reasoning.summary', index: 0, summary: ' files.', id: 'rs_1' }] }),
+      delta({ reasoning_details: [encrypted('tool_0_bash', 'Zmly'), encrypted('tool_1_bash', 'c2Vj')] }),
+      delta({ reasoning_details: [{ type: 'reasoning.encrypted', data: 'b25k', index: 1 }], tool_calls: calls }, 'tool_calls'),
+      done,
+    );
+    assert.deepEqual(sent.reasoning_details, [
+      { type: 'reasoning.text', index: 0, text: 'Two files.', format: 'anthropic-claude-v1', signature: 'c2ln' },
+      { type: 'reasoning.summary', index: 0, summary: 'Two files.', id: 'rs_1' },
+      { type: 'reasoning.encrypted', id: 'N5WXYA1B2', data: 'Zmly', format: 'google-gemini-v1', index: 1 },
+      { type: 'reasoning.encrypted', id: 'K7MNPC3D4', data: 'c2Vjb25k', format: 'google-gemini-v1', index: 1 },
+    ]);
+    assert.deepEqual(
+      sent.tool_calls.map(({ id }: { id: string }) => id),
+      ['N5WXYA1B2', 'K7MNPC3D4'],
+    );
+  });
+
+  test('is taken from an answer in one piece too, where entries may have no index', async () => {
+    const reasoning_details = ['a', 'b'].map((data) => ({ type: 'reasoning.encrypted', data }));
+    const message = { content: null, reasoning_details, tool_calls: calls };
+    const parts = await collect(
+      modelAnswering([JSON.stringify({ choices: [{ message }] })], { 'content-type': 'application/json' }).stream(callOf(), neverAborted),
+    );
+    const entries = reasoning_details.map((entry, index) => ({ ...entry, index }));
+    assert.deepEqual(
+      callsOf(parts).map(({ providerMetadata }) => providerMetadata),
+      [{ 'openai-compatible': { host: '127.0.0.1', reasoning_details: entries } }, undefined],
+    );
+  });
+
+  test('is left out where nothing of it can be used, and refused where it would fill the memory', async () => {
+    const nested = `{"type":"x","data":${'['.repeat(5000)}${']'.repeat(5000)}}`;
+    const useless = `data: {"choices":[{"delta":{"reasoning_details":[null,7,${nested}]}}]}\n\n`;
+    assert.equal('reasoning_details' in (await sentBack(useless, delta({ reasoning_details: {}, tool_calls: calls }), done)), false);
+    const large = text({ text: 'x'.repeat(2 ** 20) });
+    await assert.rejects(answer(large, large, large, large, large, delta({ tool_calls: calls }), done), { code: 'model_error' });
+  });
+});
+
+/** The assistant message that the next call sends for an answer of these chunks. */
+async function sentBack(...chunks: string[]) {
+  let sent = '';
+  const ask = async (_url: unknown, init: { body: string }) => {
+    sent = init.body;
+    return new Response(delta({ content: 'Hi' }, 'stop') + done);
+  };
+  const model = createChatModel('gemini', { baseUrl: 'http://127.0.0.1/v1', apiKey: undefined, ask });
+  await collect(model.stream(callOf([{ role: 'user', text: 'x' }, assistantMessage(await answer(...chunks))]), neverAborted));
+  return JSON.parse(sent).messages[2];
+}
