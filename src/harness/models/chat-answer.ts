@@ -4,6 +4,7 @@ import type { ModelCall, ModelPart } from '../model.ts';
 import { metadataKey } from './chat-request.ts';
 import { estimateUsage, isTokenCount, valueLength } from './estimate-tokens.ts';
 import { type Called, cutOff, failureOf, maxAnswerCharacters, maxAnswerParts, readFailure, tooLong } from './model-failure.ts';
+import { ReasoningDetails } from './reasoning-details.ts';
 import { isTooDeep, parseToolInput } from './tool-input.ts';
 
 interface OpenCall {
@@ -15,12 +16,13 @@ interface OpenCall {
 }
 
 /**
- * Puts one answer together from its chunks. `takeAll` returns the parts that the chunks complete, and the failure that came after
+ * Puts one answer of this host together from its chunks. `takeAll` returns the parts that the chunks complete, and the failure that came after
  * them, if any; `finish` returns the last parts, or throws `ModelError`.
  */
-export function createChatAnswer(called: Called, call: ModelCall) {
+export function createChatAnswer(called: Called, call: ModelCall, host: string) {
   const calls: OpenCall[] = [];
   const pattern = new ChunkPattern();
+  const details = new ReasoningDetails();
   let reasoningField: string | undefined;
   let usage: Record<string, unknown> | undefined;
   /** A finish reason came: only the usage may follow. */
@@ -36,7 +38,7 @@ export function createChatAnswer(called: Called, call: ModelCall) {
         else if (data === '[DONE]') isDone = true;
         else takeChunk(JSON.parse(data), parts, data);
       }
-      if (call.received > maxAnswerCharacters) throw tooLong(called);
+      if (call.received + details.characters > maxAnswerCharacters) throw tooLong(called);
       const last = parts.at(-1);
       if (isDone && last?.type === 'text-delta') last.isLast = true;
       return { parts };
@@ -51,12 +53,15 @@ export function createChatAnswer(called: Called, call: ModelCall) {
     if (isRecord(chunk.usage)) usage = chunk.usage;
     const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
     if (!isRecord(choice)) return;
-    // An answer in one piece: it is complete, and its calls have no index, so each is given one.
+    // An answer in one piece: it is complete, and its calls have no index, so each is given one. So is what came with its thoughts.
     if (isRecord(choice.message)) isDone = true;
     const delta = isRecord(choice.message) ? numbered(choice.message) : choice.delta;
     if (isRecord(delta)) takeDelta(delta, parts);
-    // A chunk that has neither usage nor a finish reason becomes the pattern for those that follow.
-    if (typeof choice.finish_reason === 'string') hasEnded = true;
+    const reason = choice.finish_reason;
+    // OpenRouter puts the failure of the provider behind it here.
+    if (reason === 'error') throw failureOf(called, readFailure(choice));
+    // A chunk that has neither usage nor a finish reason becomes the pattern for those that follow. Some servers write no reason as a text.
+    if (typeof reason === 'string' && reason !== '' && reason !== 'null') hasEnded = true;
     else if (isRecord(delta) && !isRecord(chunk.usage)) pattern.learn(data, delta);
   }
 
@@ -69,6 +74,9 @@ export function createChatAnswer(called: Called, call: ModelCall) {
       addText(parts, 'reasoning-delta', thought);
       // Some servers send the same thought under both names.
       break;
+    }
+    if (Array.isArray(delta.reasoning_details)) {
+      for (const piece of delta.reasoning_details) if (isJsonObject(piece) && !isTooDeep(piece)) details.add(piece);
     }
     const text = textOf(delta.content) || textOf(delta.refusal);
     if (text !== '') takeText(text, parts);
@@ -89,16 +97,19 @@ export function createChatAnswer(called: Called, call: ModelCall) {
     const id = typeof piece.id === 'string' && piece.id !== '' ? piece.id : undefined;
     let open = calls.at(-1);
     if (piece.index !== undefined) open = calls.findLast((candidate) => candidate.index === piece.index);
-    // A new id under a used index, or one without any index, is another call.
-    if (open === undefined || (id !== undefined && id !== open.id)) {
+    const name = typeof said.name === 'string' ? said.name : '';
+    // A name with a new id, under a used index or without any, is another call. Without a name it is more of the same: some servers give
+    // each piece an id of its own.
+    if (open === undefined || (name !== '' && id !== undefined && id !== open.id)) {
       // Checked here already, because each piece is searched for among all calls.
       if (calls.length === maxAnswerParts) throw tooLong(called);
       open = { index: piece.index, id, name: '', arguments: '', extra: undefined };
       calls.push(open);
     }
-    if (typeof said.name === 'string' && open.name === '') {
-      open.name = said.name;
-      call.received += said.name.length;
+    open.id ??= id;
+    if (open.name === '') {
+      open.name = name;
+      call.received += name.length;
     }
     if (typeof said.arguments === 'string') open.arguments += said.arguments;
     else if (isRecord(said.arguments)) open.arguments = JSON.stringify(said.arguments);
@@ -111,7 +122,7 @@ export function createChatAnswer(called: Called, call: ModelCall) {
 
   function endReasoning(parts: ModelPart[]): void {
     if (reasoningField === undefined) return;
-    parts.push({ type: 'reasoning-end', providerMetadata: { [metadataKey]: { field: reasoningField } } });
+    parts.push({ type: 'reasoning-end', providerMetadata: { [metadataKey]: { host, field: reasoningField } } });
     reasoningField = undefined;
   }
 
@@ -119,9 +130,15 @@ export function createChatAnswer(called: Called, call: ModelCall) {
     if (!hasEnded && !isDone) throw cutOff(called);
     const parts: ModelPart[] = [];
     endReasoning(parts);
-    for (const { name, arguments: text, extra } of calls) {
+    const named = new Set(details.entries.map((entry) => entry.id));
+    for (const [position, { id, name, arguments: text, extra }] of calls.entries()) {
+      const own: JsonObject = { host };
+      if (extra !== undefined) own.extra_content = extra;
+      // All of them with the first call, to stay in their order, and the id by which they name a call with that call.
+      if (position === 0 && details.entries.length > 0) own.reasoning_details = details.entries;
+      if (id !== undefined && named.has(id)) own.id = id;
       const part: ModelPart = { type: 'tool-call', tool: name, input: parseToolInput(text) };
-      parts.push(extra === undefined ? part : { ...part, providerMetadata: { [metadataKey]: { extra_content: extra } } });
+      parts.push(Object.keys(own).length === 1 ? part : { ...part, providerMetadata: { [metadataKey]: own } });
     }
     parts.push({ type: 'finish', usage: toUsage(usage, call) });
     return parts;
@@ -164,8 +181,12 @@ class ChunkPattern {
 const needsParsing = /["\\\p{Cc}]/u;
 
 function numbered(message: Record<string, unknown>): Record<string, unknown> {
-  if (!Array.isArray(message.tool_calls)) return message;
-  return { ...message, tool_calls: message.tool_calls.map((call, index) => (isRecord(call) ? { ...call, index } : call)) };
+  const { tool_calls: calls, reasoning_details: details } = message;
+  return {
+    ...message,
+    tool_calls: Array.isArray(calls) ? calls.map((call, index) => (isRecord(call) ? { ...call, index } : call)) : calls,
+    reasoning_details: Array.isArray(details) ? details.map((entry, index) => (isRecord(entry) ? { index, ...entry } : entry)) : details,
+  };
 }
 
 /** Some servers send a list of parts, not all of which are text. */
@@ -185,8 +206,14 @@ function addText(parts: ModelPart[], type: 'text-delta' | 'reasoning-delta', tex
 function toUsage(usage: Record<string, unknown> | undefined, call: ModelCall): Usage {
   const input = usage?.prompt_tokens;
   const output = usage?.completion_tokens;
+  const total = usage?.total_tokens;
   if (!isTokenCount(input) || !isTokenCount(output)) return estimateUsage(call);
   const details = usage?.prompt_tokens_details;
   const cached = isRecord(details) ? details.cached_tokens : usage?.prompt_cache_hit_tokens;
-  return { input, output, cachedInput: isTokenCount(cached) ? Math.min(cached, input) : 0 };
+  return {
+    input,
+    // Some providers count the model's thoughts only in the total.
+    output: isTokenCount(total) ? Math.max(output, total - input) : output,
+    cachedInput: isTokenCount(cached) ? Math.min(cached, input) : 0,
+  };
 }

@@ -1,4 +1,4 @@
-import { isJsonObject } from '../../text/json.ts';
+import { isJsonObject, type JsonObject } from '../../text/json.ts';
 import type { AssistantPart, ModelCall, ModelTool, PromptMessage } from '../model.ts';
 import { readSettings } from './read-settings.ts';
 import { sentToolName, toolInputObject } from './tool-input.ts';
@@ -7,13 +7,13 @@ import { userText } from './user-text.ts';
 /** The name in a part's metadata under which this wire keeps what the server needs back. */
 export const metadataKey = 'openai-compatible';
 
-/** The body of a `/chat/completions` call. `provider_options` are added to it unchanged. */
-export function chatBody(name: string, call: ModelCall): string {
+/** The body of a `/chat/completions` call to this host. `provider_options` are added to it unchanged. */
+export function chatBody(name: string, call: ModelCall, host: string): string {
   const settings = readSettings(metadataKey, call.settings);
   const stream = settings.providerOptions.stream ?? call.whole !== true;
   return JSON.stringify({
     model: name,
-    messages: chatMessages(call),
+    messages: chatMessages(call, host),
     tools: call.tools.length === 0 ? undefined : call.tools.map(chatTool),
     temperature: settings.temperature,
     top_p: settings.topP,
@@ -26,23 +26,44 @@ export function chatBody(name: string, call: ModelCall): string {
 }
 
 type ChatMessage = { role: 'system' | 'user'; content: string } | ChatAssistant | { role: 'tool'; tool_call_id: string; content: string };
-type ChatAssistant = { role: 'assistant'; content: string | null; tool_calls?: object[] | undefined };
+interface ChatAssistant extends Thoughts {
+  role: 'assistant';
+  content: string | null;
+  reasoning_details?: JsonObject[] | undefined;
+  tool_calls?: object[] | undefined;
+}
+/** Under the name under which the server sent them. */
+interface Thoughts {
+  reasoning?: string;
+  reasoning_content?: string;
+}
+type ToolCallPart = Extract<AssistantPart, { type: 'tool-call' }>;
 
-function chatMessages(call: ModelCall): ChatMessage[] {
+function chatMessages(call: ModelCall, host: string): ChatMessage[] {
   const messages: ChatMessage[] = [];
   if (call.instructions !== '') messages.push({ role: 'system', content: call.instructions });
-  const turnStart = call.messages.findLastIndex((message) => message.role === 'user');
-  for (const [index, message] of call.messages.entries()) addMessage(messages, message, index > turnStart);
+  const hasTools = call.tools.length > 0;
+  // With tools, DeepSeek V4 insists on the thoughts of all turns. Without, other models refuse or ignore those of earlier turns.
+  const thoughtsFrom = hasTools ? 0 : call.messages.findLastIndex((message) => message.role === 'user');
+  for (const [index, message] of call.messages.entries()) addMessage(messages, message, host, index >= thoughtsFrom);
+  if (hasTools) addMissingThoughts(messages);
   return messages;
 }
 
-function addMessage(messages: ChatMessage[], message: PromptMessage, isOfThisTurn: boolean): void {
+/** Where a server wants its thoughts back, it wants some of every answer, also if it did not think or another model answered. */
+function addMissingThoughts(messages: readonly ChatMessage[]): void {
+  const answers = messages.filter((message) => message.role === 'assistant');
+  if (!answers.some((answer) => answer.reasoning_content !== undefined)) return;
+  for (const answer of answers) answer.reasoning_content ??= ' ';
+}
+
+function addMessage(messages: ChatMessage[], message: PromptMessage, host: string, withThoughts: boolean): void {
   switch (message.role) {
     case 'user':
       addUser(messages, userText(message));
       return;
     case 'assistant': {
-      const assistant = chatAssistant(message.parts, isOfThisTurn);
+      const assistant = chatAssistant(message.parts, host, withThoughts);
       if (assistant !== undefined) addAssistant(messages, assistant);
       return;
     }
@@ -65,36 +86,53 @@ function addAssistant(messages: ChatMessage[], added: ChatAssistant): void {
   else Object.assign(last, added, { content: added.content === null ? last.content : `${last.content}\n\n${added.content}` });
 }
 
-function chatAssistant(parts: readonly AssistantPart[], isOfThisTurn: boolean): ChatAssistant | undefined {
+function chatAssistant(parts: readonly AssistantPart[], host: string, withThoughts: boolean): ChatAssistant | undefined {
   let text = '';
-  const reasoning: Record<string, string> = {};
-  const calls: object[] = [];
+  const thoughts: Thoughts = {};
+  const calls: ToolCallPart[] = [];
   for (const part of parts) {
     if (part.type === 'text') text += part.text;
-    else if (part.type === 'tool-call') calls.push(chatCall(part));
-    else if (isOfThisTurn) addReasoning(reasoning, part);
+    else if (part.type === 'tool-call') calls.push(part);
+    else if (withThoughts) addThought(thoughts, part, host);
   }
   // Providers refuse a blank text.
   const content = text.trim() === '' ? null : text;
   if (content === null && calls.length === 0) return undefined;
-  return { role: 'assistant', content, ...reasoning, tool_calls: calls.length === 0 ? undefined : calls };
+  if (calls.length === 0) return { role: 'assistant', content, ...thoughts };
+  const tool_calls = calls.map((call) => chatCall(call, host));
+  return { role: 'assistant', content, ...thoughts, reasoning_details: reasoningDetails(calls, host), tool_calls };
 }
 
-/** Models that think between tool calls need their reasoning back within the turn, and refuse or ignore that of earlier turns. */
-function addReasoning(reasoning: Record<string, string>, part: Extract<AssistantPart, { type: 'reasoning' }>): void {
-  const own = part.providerMetadata?.[metadataKey];
-  const field = isJsonObject(own) ? own.field : undefined;
-  if (field === 'reasoning' || field === 'reasoning_content') reasoning[field] = (reasoning[field] ?? '') + part.text;
+/** Models that think between tool calls need their thoughts back. */
+function addThought(thoughts: Thoughts, part: Extract<AssistantPart, { type: 'reasoning' }>, host: string): void {
+  const field = ownMetadata(part, host)?.field;
+  if (field === 'reasoning' || field === 'reasoning_content') thoughts[field] = (thoughts[field] ?? '') + part.text;
 }
 
-function chatCall(part: Extract<AssistantPart, { type: 'tool-call' }>): object {
+/** OpenRouter refuses calls whose thoughts were signed or encrypted without these, and entries of a call must name it as we do. */
+function reasoningDetails(calls: readonly ToolCallPart[], host: string): JsonObject[] | undefined {
+  const details = calls.flatMap((call) => {
+    const kept = ownMetadata(call, host)?.reasoning_details;
+    return Array.isArray(kept) ? kept.filter(isJsonObject) : [];
+  });
+  if (details.length === 0) return undefined;
+  const sentIds = new Map(calls.map((call) => [ownMetadata(call, host)?.id, sentCallId(call.callId)]));
+  return details.map((entry) => (typeof entry.id === 'string' ? { ...entry, id: sentIds.get(entry.id) ?? entry.id } : entry));
+}
+
+/** Undefined if it is of another host, which may have fields that this one refuses. What was kept before hosts were has none. */
+function ownMetadata(part: { providerMetadata?: Record<string, unknown> }, host: string): JsonObject | undefined {
   const own = part.providerMetadata?.[metadataKey];
+  return isJsonObject(own) && (own.host === undefined || own.host === host) ? own : undefined;
+}
+
+function chatCall(part: ToolCallPart, host: string): object {
   return {
     id: sentCallId(part.callId),
     type: 'function',
     function: { name: sentToolName(part.tool), arguments: JSON.stringify(toolInputObject(part.input)) },
     // Gemini puts a signature of the call here, and refuses a call without it.
-    extra_content: isJsonObject(own) ? own.extra_content : undefined,
+    extra_content: ownMetadata(part, host)?.extra_content,
   };
 }
 

@@ -28,6 +28,7 @@ interface ChatSettings {
 export function createChatModel(name: string, { baseUrl, apiKey, ask }: ChatSettings): Model {
   const called: Called = { provider: metadataKey, apiKey };
   const url = `${baseUrl.replace(/\/+$/, '')}/chat/completions`;
+  const host = URL.parse(url)?.host ?? '';
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   if (apiKey !== undefined) headers.authorization = `Bearer ${apiKey}`;
   /** False once an answer in one piece took too long or was refused. */
@@ -41,7 +42,7 @@ export function createChatModel(name: string, { baseUrl, apiKey, ask }: ChatSett
   async function* stream(call: ModelCall, signal: AbortSignal): AsyncGenerator<ModelPart> {
     signal.throwIfAborted();
     const whole = call.whole === true;
-    const body = chatBody(name, call);
+    const body = chatBody(name, call, host);
     const accept = whole ? 'application/json' : 'text/event-stream';
     const askedAt = performance.now();
     let isComplete = false;
@@ -51,7 +52,7 @@ export function createChatModel(name: string, { baseUrl, apiKey, ask }: ChatSett
       reader = response.body?.getReader();
       if (response.status < 200 || response.status > 299)
         throw failureOf(called, readFailure(await readText(reader, maxErrorBytes), response.status, response.headers));
-      const answer = createChatAnswer(called, call);
+      const answer = createChatAnswer(called, call, host);
       // Some servers never stream and some always do, whatever was requested.
       const type = response.headers.get('content-type')?.toLowerCase() ?? '';
       if (whole ? !type.startsWith('text/event-stream') : type.startsWith('application/json')) {

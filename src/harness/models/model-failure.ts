@@ -14,19 +14,22 @@ export interface ProviderFailure {
   status?: number | undefined;
   /** The provider's own code: `overloaded_error`, `context_length_exceeded`. */
   code?: string | undefined;
+  /** As it came: of any length, and perhaps with the key in it. */
   message: string;
   retryAfterSeconds?: number | undefined;
 }
 
 export function failureOf(called: Called, failure: ProviderFailure): ModelError {
-  const code = classify(failure);
+  // The key is hidden before the words are cut: half of it would not be known for what it is. They are short, because the time to look
+  // for other words in them grows with the square of their length.
+  const words = hideSecret(failure.message, called.apiKey).trim().slice(0, 500).toWellFormed() || 'no reason given';
+  const code = classify({ ...failure, message: words });
   const status = failure.status === undefined ? '' : ` (${failure.status})`;
-  const message = `${called.provider} ${saying[code]}${status}: ${failure.message}`;
   const { retryAfterSeconds } = failure;
   return new ModelError(
     code,
     called.provider,
-    hideSecret(message, called.apiKey),
+    `${called.provider} ${saying[code]}${status}: ${words}`,
     retryAfterSeconds === undefined ? {} : { retryAfterSeconds },
   );
 }
@@ -69,9 +72,9 @@ export function readFailure(body: unknown, status?: number, headers?: Pick<Heade
   const retryAfterSeconds = retryAfter(headers) ?? googleRetryDelay(error);
   return {
     status: status ?? statusIn(error),
-    // Short, because the time to look for words in them grows with the square of their length.
+    // Short for the same reason as the words are.
     code: code.slice(0, 500),
-    message: message.trim().slice(0, 500).toWellFormed() || 'no reason given',
+    message,
     retryAfterSeconds,
   };
 }

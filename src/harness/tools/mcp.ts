@@ -21,7 +21,7 @@ function createMcpTool(pinned: PinnedTool, call: McpCall): Tool {
   return {
     ...mcpToolGuard(pinned),
     description: pinned.description,
-    inputSchema: pinned.input_schema,
+    inputSchema: schemaOf(pinned),
     repeatable: pinned.repeatable,
     problem: (input) => (argumentsOf(input) === undefined ? notAnObject : undefined),
     prompt: (input) => `Call the tool ${pinned.name} of ${pinned.server} with ${excerpt(JSON.stringify(input) ?? '{}')}?`,
@@ -31,6 +31,11 @@ function createMcpTool(pinned: PinnedTool, call: McpCall): Tool {
       return call(pinned.server, pinned.name, given, signal);
     },
   };
+}
+
+/** OpenAI refuses an object's schema that does not name its properties, and many servers leave them out where there are none. */
+function schemaOf({ input_schema: schema }: PinnedTool): Record<string, unknown> {
+  return schema.type === 'object' && schema.properties === undefined ? { ...schema, properties: {} } : schema;
 }
 
 const notAnObject = 'The input must be an object';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import test, { describe } from 'node:test';
 import type { PromptMessage } from '../../../src/harness/model.ts';
 import { createChatModel } from '../../../src/harness/models/chat-wire.ts';
-import { callOf, collect, neverAborted } from './provider-cases.ts';
+import { callOf, collect, neverAborted, tools } from './provider-cases.ts';
 
 describe('the body of a call', () => {
   async function sentFor(...given: Parameters<typeof callOf>): Promise<{ body: Record<string, unknown>; headers: Headers }> {
@@ -59,6 +59,52 @@ describe('the body of a call', () => {
       { role: 'user', content: 'Hi' },
       { role: 'assistant', content: 'Hello', reasoning: 'One. Two.' },
     ]);
+  });
+
+  describe('has of the thoughts', () => {
+    const said = (text: string, field?: string, host?: string): PromptMessage => {
+      const thought = { type: 'reasoning' as const, text: `Thought of ${text}` };
+      const providerMetadata = { 'openai-compatible': { field, ...(host && { host }) } };
+      return { role: 'assistant', parts: [...(field === undefined ? [] : [{ ...thought, providerMetadata }]), { type: 'text', text }] };
+    };
+    const asked: PromptMessage = { role: 'user', text: 'Well?' };
+    const answersIn = async (messages: PromptMessage[], changes: Parameters<typeof callOf>[1]) => {
+      const sent = (await sentFor(messages, changes)).body.messages;
+      return Array.isArray(sent) ? sent.filter(({ role }) => role === 'assistant') : [];
+    };
+    const messages = [asked, said('One', 'reasoning_content'), asked, said('Two'), asked, said('Three', 'reasoning_content')];
+
+    test('those of all turns with tools, and something in each answer, because DeepSeek V4 refuses the call otherwise', async () => {
+      assert.deepEqual(await answersIn(messages, { tools }), [
+        { role: 'assistant', content: 'One', reasoning_content: 'Thought of One' },
+        { role: 'assistant', content: 'Two', reasoning_content: ' ' },
+        { role: 'assistant', content: 'Three', reasoning_content: 'Thought of Three' },
+      ]);
+    });
+
+    test('those of this turn without tools, because other models refuse the earlier ones', async () => {
+      assert.deepEqual(await answersIn(messages, {}), [
+        { role: 'assistant', content: 'One' },
+        { role: 'assistant', content: 'Two' },
+        { role: 'assistant', content: 'Three', reasoning_content: 'Thought of Three' },
+      ]);
+    });
+
+    test('none that another server had, which may have fields that this one refuses', async () => {
+      const [here, elsewhere] = ['127.0.0.1:11434', 'elsewhere.example'];
+      const moved = [asked, said('One', 'reasoning_content', elsewhere), asked, said('Two', 'reasoning', here)];
+      assert.deepEqual(await answersIn(moved, { tools }), [
+        { role: 'assistant', content: 'One' },
+        { role: 'assistant', content: 'Two', reasoning: 'Thought of Two' },
+      ]);
+    });
+
+    test('nothing under a name that the server has not used', async () => {
+      assert.deepEqual(await answersIn([asked, said('One', 'reasoning'), asked, said('Two')], { tools }), [
+        { role: 'assistant', content: 'One', reasoning: 'Thought of One' },
+        { role: 'assistant', content: 'Two' },
+      ]);
+    });
   });
 
   test('lets users and assistants take turns, which strict servers insist on, also after turns that ended without an answer', async () => {

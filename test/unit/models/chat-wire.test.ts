@@ -3,18 +3,8 @@ import test, { describe } from 'node:test';
 import type { ModelPart } from '../../../src/harness/model.ts';
 import { createChatModel } from '../../../src/harness/models/chat-wire.ts';
 import { providerFixture } from '../../support/provider-server.ts';
-import { callOf, callsOf, collect, finishOf, neverAborted, reasoningOf, textOf } from './provider-cases.ts';
-
-/** A server that answers with these chunks, in memory, so that a thousand ways to cut a stream take no time. */
-function modelAnswering(chunks: (string | Uint8Array)[], headers: Record<string, string> = { 'content-type': 'text/event-stream' }) {
-  const body = () => ReadableStream.from(chunks.map((chunk) => (typeof chunk === 'string' ? Buffer.from(chunk) : chunk)));
-  const fetch = async () => new Response(body(), { headers });
-  return createChatModel('llama', { baseUrl: 'http://127.0.0.1/v1/', apiKey: undefined, ask: fetch });
-}
-
-function answer(...chunks: (string | Uint8Array)[]): Promise<ModelPart[]> {
-  return collect(modelAnswering(chunks).stream(callOf(), neverAborted));
-}
+import { answer, delta, done, modelAnswering } from './chat-cases.ts';
+import { callOf, collect, finishOf, neverAborted, reasoningOf, textOf } from './provider-cases.ts';
 
 /** Text that came in pieces, as if it had come whole: only the sum of the pieces is promised. */
 function joined(parts: ModelPart[]): ModelPart[] {
@@ -27,10 +17,6 @@ function joined(parts: ModelPart[]): ModelPart[] {
   }
   return whole;
 }
-
-const delta = (fields: object, finish: string | null = null) =>
-  `data: ${JSON.stringify({ choices: [{ index: 0, delta: fields, finish_reason: finish }] })}\n\n`;
-const done = 'data: [DONE]\n\n';
 
 describe('the chat-completions stream is read the same', () => {
   for (const fixture of ['chat-text', 'chat-reasoning-tools']) {
@@ -101,6 +87,31 @@ describe('a chat-completions server may', () => {
     assert.ok(finishOf(await answer(delta({ content: 'Hi' }), done)));
   });
 
+  test('write no finish reason as a text: the answer goes on', async () => {
+    for (const none of ['', 'null']) {
+      await assert.rejects(answer(delta({ content: 'Hi' }, none)), { code: 'broken_stream' }, `"${none}" is no end`);
+      const parts = await answer(delta({ content: 'Hi' }, none), delta({ content: ' there' }, none), delta({}, 'stop'));
+      assert.equal(textOf(parts), 'Hi there');
+    }
+  });
+
+  test('fail in the middle, with the reason or without', async () => {
+    const failing = async (error?: object) => {
+      const parts: ModelPart[] = [];
+      const choice = { index: 0, delta: { content: ' there' }, finish_reason: 'error', error };
+      const model = modelAnswering([delta({ content: 'Hi' }), `data: ${JSON.stringify({ choices: [choice] })}\n\n`, done]);
+      const failure = await (async () => {
+        for await (const part of model.stream(callOf(), neverAborted)) parts.push(part);
+      })().catch((thrown: Error) => thrown.message);
+      return [failure, textOf(parts)];
+    };
+    assert.deepEqual(await failing({ code: 502, message: 'Provider disconnected' }), [
+      'openai-compatible failed (502): Provider disconnected',
+      'Hi there',
+    ]);
+    assert.deepEqual(await failing(), ['openai-compatible failed: no reason given', 'Hi there']);
+  });
+
   test('say in every chunk that there is no error', async () => {
     const chunk = (fields: object) => `data: ${JSON.stringify({ error: null, choices: [{ delta: fields }] })}\n\n`;
     assert.equal(textOf(await answer(chunk({ content: 'Hi' }), chunk({ content: ' there' }), done)), 'Hi there');
@@ -136,6 +147,15 @@ describe('a chat-completions server may', () => {
     assert.deepEqual(finishOf(parts)?.usage, { input: 10, output: 2, cachedInput: 8 });
   });
 
+  test('count its thoughts only in the total', async () => {
+    const outputOf = async (total_tokens: unknown) => {
+      const usage = { prompt_tokens: 10, completion_tokens: 2, total_tokens };
+      return finishOf(await answer(delta({ content: 'Hi' }, 'stop'), `data: ${JSON.stringify({ choices: [], usage })}\n\n`, done))?.usage
+        .output;
+    };
+    assert.deepEqual(await Promise.all([42, 12, 0, '42', -1, undefined].map(outputOf)), [32, 2, 2, 2, 2, 2]);
+  });
+
   test('count what cannot be', async () => {
     const usageOf = async (usage: object) =>
       finishOf(await answer(delta({ content: '1234' }, 'stop'), `data: ${JSON.stringify({ choices: [], usage })}\n\n`, done))?.usage;
@@ -165,81 +185,6 @@ describe('a chat-completions server may', () => {
       parts.map((part) => part.type),
       ['reasoning-delta', 'reasoning-end', 'finish'],
     );
-  });
-
-  test('call tools without indexes, in one piece, and say "stop"', async () => {
-    const tool_calls = [
-      { id: 'a', function: { name: 'bash', arguments: '{"command":"ls"}' } },
-      { id: 'b', function: { name: 'files', arguments: { operation: 'list' } } },
-    ];
-    const parts = await answer(delta({ tool_calls }, 'stop'), done);
-    assert.deepEqual(
-      callsOf(parts).map(({ tool, input }) => [tool, input]),
-      [
-        ['bash', { command: 'ls' }],
-        ['files', { operation: 'list' }],
-      ],
-    );
-  });
-
-  test('give its calls the same index and different ids', async () => {
-    const piece = (id: string) => delta({ tool_calls: [{ index: 0, id, function: { name: 'bash', arguments: '{}' } }] });
-    assert.equal(callsOf(await answer(piece('a'), piece('b'), done)).length, 2);
-  });
-
-  test('leave the id and the name of a call empty in all pieces but the first', async () => {
-    const piece = (id: string, name: string, text: string) =>
-      delta({ tool_calls: [{ index: 0, id, function: { name, arguments: text } }] });
-    const calls = callsOf(await answer(piece('a', 'bash', '{"command"'), piece('', '', ':"ls"}'), done));
-    assert.deepEqual(
-      calls.map(({ tool, input }) => [tool, input]),
-      [['bash', { command: 'ls' }]],
-    );
-  });
-
-  test('give its calls no ids', async () => {
-    const piece = (index: number) => delta({ tool_calls: [{ index, function: { name: 'bash', arguments: '{}' } }] });
-    assert.equal(callsOf(await answer(piece(0), piece(1), done)).length, 2);
-  });
-
-  test('write an input that is no JSON: the tool gets it as it is', async () => {
-    const tool_calls = [{ index: 0, id: 'a', function: { name: 'bash', arguments: '{"comm' } }];
-    const parts = await answer(delta({ tool_calls }, 'length'), done);
-    assert.equal(callsOf(parts)[0]?.input, '{"comm');
-  });
-
-  test('nest an input so deep that it could not be stored: it stays text', async () => {
-    const nested = `{"a":${'['.repeat(5000)}${']'.repeat(5000)}}`;
-    const parts = await answer(delta({ tool_calls: [{ index: 0, id: 'a', function: { name: 'bash', arguments: nested } }] }), done);
-    assert.equal(callsOf(parts)[0]?.input, nested);
-    const signed = `{"index":0,"id":"a","function":{"name":"bash"},"extra_content":${nested}}`;
-    const [call] = callsOf(await answer(`data: {"choices":[{"delta":{"tool_calls":[${signed}]}}]}\n\n`, done));
-    assert.deepEqual([call?.tool, call?.providerMetadata], ['bash', undefined], 'and such a signature is left out');
-  });
-
-  test('sign its calls, and gets the signature back', async () => {
-    const extra_content = { google: { thought_signature: 'abc' } };
-    const [call] = callsOf(await answer(delta({ tool_calls: [{ index: 0, id: 'a', function: { name: 'bash' }, extra_content }] }), done));
-    assert.ok(call);
-    let sent = '';
-    const model = createChatModel('gemini', {
-      baseUrl: 'http://x',
-      apiKey: undefined,
-      ask: async (_url, init) => {
-        sent = String(init?.body);
-        return new Response(delta({ content: 'Hi' }, 'stop') + done);
-      },
-    });
-    await collect(
-      model.stream(
-        callOf([
-          { role: 'user', text: 'x' },
-          { role: 'assistant', parts: [{ ...call, callId: 'call_1' }] },
-        ]),
-        neverAborted,
-      ),
-    );
-    assert.deepEqual(JSON.parse(sent).messages[2].tool_calls[0].extra_content, extra_content);
   });
 
   test('not stream at all', async () => {

@@ -178,6 +178,11 @@ describe('whatever shape an error has,', () => {
     assert.ok(message.endsWith(`: ${'x'.repeat(499)}\ufffd`), message);
   });
 
+  test('the key is hidden before they are cut: half of it at the end would be told', () => {
+    const { message } = read({ error: { message: `${'x'.repeat(490)}${apiKey} is no key` } }, 500);
+    assert.ok(message.endsWith(`: ${'x'.repeat(490)}[hidden] i`), message);
+  });
+
   test('a failure without an answer does not tell the key either', () => {
     const { message } = brokenOf({ provider: 'p', apiKey }, new Error(`Invalid header: Bearer ${apiKey}`));
     assert.equal(message, 'The call to p failed: Invalid header: Bearer [hidden]');

@@ -113,7 +113,7 @@ describe('the second step sends back', () => {
     assert.ok(JSON.stringify(body.contents).includes('content of a'));
   });
 
-  test('to a chat-completions server its thoughts of this turn, the calls and their results, under ids that Mistral takes too', async () => {
+  test('to a chat-completions server its thoughts of all turns, the calls and their results, under ids that Mistral takes too', async () => {
     const earlier: PromptMessage[] = [
       { role: 'user', text: 'Hi' },
       {
@@ -132,7 +132,7 @@ describe('the second step sends back', () => {
     assert.deepEqual(body.messages, [
       { role: 'system', content: 'Be brief.' },
       { role: 'user', content: 'Hi' },
-      { role: 'assistant', content: 'Hello' },
+      { role: 'assistant', content: 'Hello', reasoning_content: 'An old thought.' },
       { role: 'user', content: asked },
       {
         role: 'assistant',

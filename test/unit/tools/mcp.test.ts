@@ -250,6 +250,19 @@ test('pinned tools become tools: named, and guarded unless read-only', async () 
   assert.deepEqual(await fail?.run({}, environment), { output: 'it went wrong', isError: true });
 });
 
+test("an object's schema without properties is shown to the model with none, because OpenAI refuses it otherwise", () => {
+  const shown = (input_schema: Record<string, unknown>) => {
+    const pinned = { server: 'crm', name: 'list', description: '', input_schema, read_only: true, repeatable: true };
+    return createMcpTools([pinned], async () => ({ output: '', isError: false }))[0]?.inputSchema;
+  };
+  assert.deepEqual(shown({ type: 'object', additionalProperties: false }), {
+    type: 'object',
+    additionalProperties: false,
+    properties: {},
+  });
+  for (const schema of [{ type: 'object', properties: { name: {} } }, {}]) assert.deepEqual(shown(schema), schema);
+});
+
 test('a name that providers would refuse is made fit, and stays unique', () => {
   assert.equal(mcpToolName({ server: 'crm', name: 'find' }), 'crm__find');
   const names = ['a.b', 'a b', `x${'y'.repeat(80)}`, `x${'y'.repeat(81)}`].map((name) => mcpToolName({ server: 'crm', name }));
