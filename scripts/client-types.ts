@@ -1,4 +1,5 @@
-// Converts the OpenAPI document to TypeScript: `Schemas` has every named schema, `Routes` the parameters, body and answer of every route.
+// Converts the OpenAPI document to TypeScript: `Schemas` has every named schema, `Routes` the parameters, body and answer of every route,
+// except of those that only stream: the client has methods of its own for streams.
 interface Schema {
   $ref?: string;
   type?: string | string[];
@@ -33,7 +34,9 @@ export interface OpenApiDocument {
 export function clientTypes(document: OpenApiDocument): string {
   const schemas = Object.entries(document.components.schemas).map(([name, schema]) => `  ${name}: ${typeOf(schema, '  ')};\n`);
   const routes = Object.entries(document.paths).flatMap(([path, operations]) =>
-    Object.entries(operations).map(([method, operation]) => routeOf(`${method.toUpperCase()} ${path}`, operation)),
+    Object.entries(operations)
+      .filter(([, operation]) => !onlyStreams(operation))
+      .map(([method, operation]) => routeOf(`${method.toUpperCase()} ${path}`, operation)),
   );
   return [
     '// Generated from the OpenAPI document of the server: npm run generate\n',
@@ -42,8 +45,17 @@ export function clientTypes(document: OpenApiDocument): string {
   ].join('\n');
 }
 
-function routeOf(name: string, { summary, parameters = [], requestBody, responses }: Operation): string {
-  const success = Object.entries(responses).find(([status]) => status.startsWith('2'))?.[1];
+function onlyStreams(operation: Operation): boolean {
+  return Object.keys(successOf(operation)?.content ?? {}).join() === 'text/event-stream';
+}
+
+function successOf({ responses }: Operation): Content | undefined {
+  return Object.entries(responses).find(([status]) => status.startsWith('2'))?.[1];
+}
+
+function routeOf(name: string, operation: Operation): string {
+  const { summary, parameters = [], requestBody } = operation;
+  const success = successOf(operation);
   const parametersIn = (place: string) => {
     const found = parameters.filter((parameter) => parameter.in === place);
     const properties = Object.fromEntries(
@@ -65,8 +77,8 @@ function routeOf(name: string, { summary, parameters = [], requestBody, response
 
 function contentOf({ content }: Content): string {
   if (content === undefined) return 'undefined';
-  const json = content['application/json']?.schema;
-  return json === undefined ? 'unknown' : typeOf(json, '    ');
+  const schema = (content['application/json'] ?? content['text/csv'])?.schema;
+  return schema === undefined ? 'unknown' : typeOf(schema, '    ');
 }
 
 function typeOf(schema: Schema, indent: string): string {

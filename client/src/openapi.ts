@@ -1335,7 +1335,7 @@ export interface Routes {
       to?: string;
     };
     body: undefined;
-    answer: unknown;
+    answer: string;
   };
   /** Create a managed session */
   'POST /{org}/{agent}/v1/managed-agents/sessions': {
@@ -1392,35 +1392,6 @@ export interface Routes {
     query: {};
     body: undefined;
     answer: Schemas['Warming'];
-  };
-  /** Follow the warming of a session */
-  'GET /{org}/{agent}/v1/managed-agents/sessions/{session_id}/warm': {
-    path: {
-      org: string;
-      agent: string;
-      session_id: string;
-    };
-    query: {};
-    body: undefined;
-    answer: unknown;
-  };
-  /** Stream the event log */
-  'GET /{org}/{agent}/v1/managed-agents/sessions/{session_id}/events/stream': {
-    path: {
-      org: string;
-      agent: string;
-      session_id: string;
-    };
-    query: {
-      /** Resume after this seq; from the start if absent. */
-      after?: number;
-      /** Close the stream after the next terminal event. */
-      until?: 'idle';
-      /** Also send agent.message_delta frames, which are never logged. */
-      deltas?: boolean;
-    };
-    body: undefined;
-    answer: unknown;
   };
   /** Fetch a session with its log */
   'GET /{org}/{agent}/v1/managed-agents/sessions/{session_id}': {

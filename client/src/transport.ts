@@ -34,12 +34,14 @@ export class Transport {
     this.#root = rootOf(options.baseUrl);
   }
 
-  /** The JSON of a successful response, or undefined if its body is empty. The caller names its type, which is not checked. */
+  /** The JSON of a successful response, the text of CSV, or undefined if the body is empty. The caller names its type, which is not checked. */
   async json<Body>(method: string, path: string, call: Call = {}): Promise<Body> {
-    const { text, headers } = await this.#send(method, path, call, async (response) => ({
-      text: await readText(response),
-      headers: response.headers,
-    }));
+    const { text, headers } = await this.#send(method, path, call, readAnswer);
+    if (text === undefined)
+      throw new ParleyError(
+        'The answer is a stream of events: use messages.stream or managed.events, or a client library of the API whose route this is',
+      );
+    if (isOfType(headers, 'text/csv')) return text as Body;
     const isEmpty = text.trim() === '';
     const body = isEmpty ? undefined : parseJson(text);
     if (body === undefined && !isEmpty)
@@ -148,6 +150,18 @@ function queryText(query: Call['query'] = {}): string {
  */
 function isLateFailure(body: unknown): boolean {
   return typeof body === 'object' && body !== null && 'detail' in body && ('error' in body || Object.keys(body).length === 1);
+}
+
+/** No text for a stream of events, which may never end. */
+async function readAnswer(response: Response): Promise<{ text: string | undefined; headers: Headers }> {
+  const { headers, body } = response;
+  if (!isOfType(headers, 'text/event-stream')) return { text: await readText(response), headers };
+  body?.cancel().catch(() => {});
+  return { text: undefined, headers };
+}
+
+function isOfType(headers: Headers, type: string): boolean {
+  return headers.get('content-type')?.toLowerCase().startsWith(type) ?? false;
 }
 
 function parseJson(text: string): unknown {

@@ -43,7 +43,7 @@ interface ToolPart {
 
 export type ToolState = 'running' | 'completed' | 'error' | 'denied' | 'interrupted';
 
-/** A unary answer is the stream, collected. Throws when the stream ends before the turn does, because this process is stopping. */
+/** A unary answer is the stream, collected. Throws `CutShort` when the stream ends before the turn does. */
 export async function collectTurn(updates: AsyncIterable<SessionUpdate[]>): Promise<TurnOutcome> {
   const outcome: TurnOutcome = {
     turnId: '',
@@ -67,13 +67,15 @@ export async function collectTurn(updates: AsyncIterable<SessionUpdate[]>): Prom
       last = update;
     }
   }
-  if (last === undefined || !isRest(last.type)) throw cutShort();
+  if (last === undefined || !isRest(last.type)) throw new CutShort();
   return outcome;
 }
 
-/** For the caller of a turn: this process is stopping, and another one continues the turn. */
-export function cutShort(): ServiceError {
-  return new ServiceError('unavailable', 'The server is shutting down; the turn continues without it.', { retryAfterSeconds: 1 });
+/** For the caller of a turn, which has not failed: this process is stopping, and another one continues the turn. */
+export class CutShort extends ServiceError {
+  constructor() {
+    super('unavailable', 'The server is shutting down; the turn continues without it.', { retryAfterSeconds: 1 });
+  }
 }
 
 export function toolState({ notRun, isError }: ToolFinished): ToolState {

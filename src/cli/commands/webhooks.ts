@@ -130,8 +130,14 @@ async function listen(forward: string, events: string[]): Promise<void> {
       throw error;
     },
   );
-  process.stdout.write(`Forwarding to ${forward}. Signing secret: ${secret}\nPress Ctrl-C to quit.\n`);
-  const leave = () =>
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+  const leave = () => {
+    // Under npm, one Ctrl-C arrives twice: ignore the second for a moment. After that, a signal ends the program as it does otherwise.
+    for (const signal of signals) process.off(signal, leave).on(signal, ignore);
+    setTimeout(() => {
+      for (const signal of signals) process.off(signal, ignore);
+    }, 1_000).unref();
+    process.stdout.off('error', leave).on('error', ignore);
     call('DELETE', pathOf(endpoint.id)).then(
       () => process.exit(0),
       (error: unknown) => {
@@ -139,10 +145,14 @@ async function listen(forward: string, events: string[]): Promise<void> {
         process.exit(1);
       },
     );
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, leave);
+  };
+  for (const signal of signals) process.on(signal, leave);
   // When the program that reads the output has ended, the endpoint is removed too, before the process exits.
-  process.stdout.removeAllListeners('error').once('error', leave);
+  process.stdout.removeAllListeners('error').on('error', leave);
+  process.stdout.write(`Forwarding to ${forward}. Signing secret: ${secret}\nPress Ctrl-C to quit.\n`);
 }
+
+function ignore(): void {}
 
 function pathOf(id: string | number): string {
   return `/api/webhook_endpoints/${encodeURIComponent(id)}`;
@@ -152,13 +162,17 @@ function createEndpoint(url: string, name: string, events: string[]): Promise<{ 
   return call('POST', '/api/webhook_endpoints', { name, url, event_types: events });
 }
 
-/** Forwards the raw bytes and the signature headers, so that the receiver can verify the signature. */
+/**
+ * Forwards the raw bytes and the signature headers, so that the receiver can verify the signature. A redirect is the answer, as it is for
+ * the server, which follows none.
+ */
 async function forwardTo(forward: string, incoming: IncomingMessage): Promise<number> {
   const headers: Record<string, string> = { 'content-type': 'application/json' };
   for (const [name, value] of Object.entries(incoming.headers))
     if (name.startsWith('svc-') && typeof value === 'string') headers[name] = value;
   try {
-    return (await fetch(forward, { method: 'POST', headers, body: await arrayBuffer(incoming) })).status;
+    const body = await arrayBuffer(incoming);
+    return (await fetch(forward, { method: 'POST', headers, body, redirect: 'manual' })).status;
   } catch {
     return 502;
   }

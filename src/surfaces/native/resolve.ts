@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Context } from '../../context.ts';
 import { type ApprovalDecision, isStored } from '../../session/events.ts';
-import { cutShort } from '../../turn/collect.ts';
+import { CutShort } from '../../turn/collect.ts';
 import { watchTurn } from '../../turn/watch.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
 import { visibleSession } from '../shared/caller/visible-session.ts';
@@ -33,7 +33,7 @@ export async function resolveApproval(
         if (isStored(update) && update.seq > turn.resolvedSeq) events.push(...frames);
       }
     }
-    if (!projector.ended) throw cutShort();
+    if (!projector.ended) throw new CutShort();
     const session = await visibleSession(context, request, sessionId);
     return { events, session: sessionBodyOf(session, request.agent, organization.slug) };
   }

@@ -9,7 +9,7 @@ import {
   usageIn,
 } from '../../session/events.ts';
 import { addUsage, noUsage, subtractUsage, type Usage, wireUsage } from '../../session/usage.ts';
-import { cutShort } from '../../turn/collect.ts';
+import { CutShort } from '../../turn/collect.ts';
 import { turnFailure } from '../../turn/failure.ts';
 import { adapterFailureBody } from '../shared/adapters/errors.ts';
 import type { DropSession } from '../shared/adapters/session.ts';
@@ -153,7 +153,7 @@ export async function applyAll(answer: ResponseAnswer, updates: AsyncIterable<Se
       if (update.type === 'turn-failed') failed = update.data;
     }
   }
-  if (answer.status === 'in_progress') throw cutShort();
+  if (answer.status === 'in_progress') throw new CutShort();
   return failed;
 }
 

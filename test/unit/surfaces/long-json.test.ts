@@ -6,6 +6,7 @@ import fastify from 'fastify';
 import { ServiceError } from '../../../src/errors.ts';
 import { failureBody } from '../../../src/surfaces/shared/errors.ts';
 import { sendLongJson } from '../../../src/surfaces/shared/streams/long-json.ts';
+import { CutShort } from '../../../src/turn/collect.ts';
 
 /** A route that answers when told to, with the clock in the test's hand. */
 async function serveLate(context: TestContext) {
@@ -70,4 +71,13 @@ test('a late failure that is a bug of ours says no more than that, and has a lin
   reject(new TypeError('undefined is not a function'));
   assert.equal((await response.toArray()).join(''), ' {"detail":"Internal error"}');
   assert.match(logged.join(''), /undefined is not a function/);
+});
+
+test('a turn that goes on without this process breaks the answer off after that: a whole body would pass for its outcome', async (context) => {
+  const { sent, logged, reject, tick } = await serveLate(context);
+  tick(30_000);
+  const [response] = await once(sent, 'response');
+  reject(new CutShort());
+  await assert.rejects(response.toArray(), { code: 'ECONNRESET' });
+  assert.deepEqual(logged, []);
 });

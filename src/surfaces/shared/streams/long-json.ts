@@ -1,4 +1,5 @@
 import type { FastifyReply } from 'fastify';
+import { CutShort } from '../../../turn/collect.ts';
 import { isUnexpected } from '../errors.ts';
 
 const maxSilenceMs = 30_000;
@@ -6,7 +7,8 @@ const spaceIntervalMs = 10_000;
 
 /**
  * Sends JSON as soon as it is known. After 30 s it sends the status 200, and then a space every 10 s, which JSON allows before
- * its value: a client would time out on a silent connection and send the request again. A later failure is told in the body.
+ * its value: a client would time out on a silent connection and send the request again. A later failure is told in the body. If the turn
+ * goes on without this process, the answer breaks off: a whole body would pass for its outcome, and who sees a broken one asks again.
  */
 export async function sendLongJson<Body>(
   reply: FastifyReply,
@@ -27,10 +29,12 @@ export async function sendLongJson<Body>(
   response.write(' ');
   const spaces = setInterval(() => response.write(' '), spaceIntervalMs);
   const text = await answer.then(JSON.stringify, (error: unknown) => {
+    if (error instanceof CutShort) return undefined;
     if (isUnexpected(error)) reply.log.error({ err: error, request_id: reply.request.id }, 'request failed');
     return JSON.stringify(failureBody(error));
   });
   clearInterval(spaces);
-  response.end(text);
+  if (text === undefined) response.destroy();
+  else response.end(text);
   return reply;
 }
