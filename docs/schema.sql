@@ -207,6 +207,7 @@ create table gateway_events (
 );
 CREATE INDEX gateway_events_by_age ON public.gateway_events USING btree (created_at);
 CREATE INDEX gateway_events_open ON public.gateway_events USING btree (created_at) WHERE (state <> 'done'::text);
+CREATE INDEX gateway_events_owed ON public.gateway_events USING btree (session_id) WHERE (state = 'admitted'::text);
 
 create table idempotency_keys (
   org_id integer not null,
