@@ -50,6 +50,7 @@ create table agents (
   constraint agents_pkey PRIMARY KEY (id)
 );
 CREATE UNIQUE INDEX agents_by_slug ON public.agents USING btree (org_id, slug) WHERE (deleted_at IS NULL);
+CREATE INDEX agents_that_had_slug ON public.agents USING btree (slug, org_id);
 
 create table api_keys (
   id integer not null generated always as identity,
