@@ -50,6 +50,7 @@ create table agents (
   constraint agents_pkey PRIMARY KEY (id)
 );
 CREATE UNIQUE INDEX agents_by_slug ON public.agents USING btree (org_id, slug) WHERE (deleted_at IS NULL);
+CREATE INDEX agents_that_had_slug ON public.agents USING btree (slug, org_id);
 
 create table api_keys (
   id integer not null generated always as identity,
@@ -207,6 +208,7 @@ create table gateway_events (
 );
 CREATE INDEX gateway_events_by_age ON public.gateway_events USING btree (created_at);
 CREATE INDEX gateway_events_open ON public.gateway_events USING btree (created_at) WHERE (state <> 'done'::text);
+CREATE INDEX gateway_events_owed ON public.gateway_events USING btree (session_id) WHERE (state = 'admitted'::text);
 
 create table idempotency_keys (
   org_id integer not null,

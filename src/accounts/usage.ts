@@ -65,7 +65,8 @@ export async function readUsage(db: Db, orgId: number, query: UsageQuery): Promi
     select ${sql.join([...chosen, sums])} from usage_daily u where ${sql.join(conditions, sql` and `)} ${grouping} limit ${query.limit}`.execute(
     db,
   );
-  const slugs = dimensions.includes('agent') ? await agentSlugs(db, orgId) : new Map<number, string>();
+  const agentIds = dimensions.includes('agent') ? new Set(rows.map((row) => Number(row.agent))) : new Set<number>();
+  const slugs = await agentSlugs(db, orgId, agentIds);
   return rows.map((row) => ({
     keys: dimensions.map((dimension) => row[dimension] ?? ''),
     day: dimensions.includes('day') ? String(row.day) : undefined,
@@ -86,7 +87,9 @@ function afterValues(dimensions: readonly UsageDimension[], after: readonly (str
 }
 
 /** Includes deleted agents, whose usage is kept. */
-async function agentSlugs(db: Db, orgId: number): Promise<Map<number, string>> {
-  const agents = await db.selectFrom('agents').select(['id', 'slug']).where('org_id', '=', orgId).execute();
+async function agentSlugs(db: Db, orgId: number, ids: ReadonlySet<number>): Promise<Map<number, string>> {
+  if (ids.size === 0) return new Map();
+  const named = db.selectFrom('agents').select(['id', 'slug']).where('org_id', '=', orgId);
+  const agents = await named.where('id', 'in', [...ids]).execute();
   return new Map(agents.map((agent) => [agent.id, agent.slug]));
 }

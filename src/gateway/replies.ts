@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import { type GatewayDelivery, queueForGateways } from '../outbox/gateway-deliveries.ts';
 import { betweenSteps } from '../session/transcript.ts';
@@ -60,9 +60,18 @@ export async function findUnmarked(db: Db, skipped: number): Promise<OpenEvent[]
 
 /** Events whose turn has ended and whose reply was not sent yet. Leaves out the first `skipped`. */
 export async function findAnswered(db: Db, skipped: number): Promise<OpenEvent[]> {
+  return answered(db, sql`true`, skipped);
+}
+
+/** The same of one session, without reading those of others. */
+export async function findAnsweredIn(db: Db, sessionId: string, skipped: number): Promise<OpenEvent[]> {
+  return answered(db, sql`g.session_id = ${sessionId}`, skipped);
+}
+
+async function answered(db: Db, condition: RawBuilder<unknown>, skipped: number): Promise<OpenEvent[]> {
   const { rows } = await sql<OpenEvent>`
     select g.org_id, g.event_id, g.session_id, g.turn_id, g.event from gateway_events g
-    where g.state = 'admitted' and not exists (select 1 from turns t where t.id = g.turn_id and t.state <> 'ended')
+    where g.state = 'admitted' and ${condition} and not exists (select 1 from turns t where t.id = g.turn_id and t.state <> 'ended')
     order by g.created_at, g.org_id, g.event_id offset ${skipped} limit 50`.execute(db);
   return rows;
 }

@@ -4,29 +4,37 @@ import type { SessionLog } from '../session/log.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type WatchableTurn, watchTurn } from '../turn/watch.ts';
 import { SharedWork } from '../work/shared-work.ts';
-import { deliverReply, findAnswered, findUnmarked, type GatewayIdentity, markAdmitted, type OpenEvent } from './replies.ts';
+import { deliverReply, findAnswered, findAnsweredIn, findUnmarked, type GatewayIdentity, markAdmitted, type OpenEvent } from './replies.ts';
 
 const pollMs = 1_000;
+const maxShareOfPolls = 0.05;
+const lookFailed = 'could not look for replies; will retry';
 
-/** Sends the replies to submitted events: at once when a turn ends in this process, and by polling for turns of processes that died. */
+/**
+ * Sends the replies to submitted events: at once when a turn ends in this process, and by polling for turns of processes that died and
+ * for those that went on after an approval.
+ */
 export class ReplyWorker {
   private readonly parts: { database: Database; log: SessionLog; clock: Clock; logger: Logger; identity: GatewayIdentity };
   private readonly watching = new Set<AbortController>();
   private timer: NodeJS.Timeout | undefined;
+  private readonly polling = new SharedWork<number>();
   private readonly looking = new SharedWork<void>();
-  private lookAgain = false;
+  private stopped = false;
 
   constructor(parts: ReplyWorker['parts']) {
     this.parts = parts;
   }
 
   start(): void {
-    this.timer = setInterval(() => this.look(), pollMs).unref();
+    this.pollIn(pollMs);
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.timer);
+    this.stopped = true;
+    clearTimeout(this.timer);
     for (const watch of this.watching) watch.abort();
+    await this.polling.ended();
     await this.looking.ended();
   }
 
@@ -40,38 +48,60 @@ export class ReplyWorker {
     } finally {
       this.watching.delete(watch);
     }
-    if (!watch.signal.aborted) this.look();
+    if (!watch.signal.aborted) await this.looking.run(turn.turnId, () => this.lookIn(turn.sessionId));
   }
 
-  private look(): void {
-    this.lookAgain = true;
-    void this.looking.run('look', () => this.deliverAll());
-  }
-
-  private async deliverAll(): Promise<void> {
+  /** In the whole session: an earlier turn may have gone on after an approval, and its reply comes first. */
+  private async lookIn(sessionId: string): Promise<void> {
     const { database, clock, identity, logger } = this.parts;
-    const { db } = database;
     try {
-      while (this.lookAgain) {
-        this.lookAgain = false;
-        await this.workThrough(
-          (failed) => findUnmarked(db, failed),
-          (event) => markAdmitted(db, event, identity, clock.now()),
-        );
-        await this.workThrough(
-          (failed) => findAnswered(db, failed),
-          (event) => deliverReply(db, event, identity, clock.now()),
-        );
-      }
+      await this.workThrough(
+        (failed) => findAnsweredIn(database.db, sessionId, failed),
+        (event) => deliverReply(database.db, event, identity, clock.now()),
+      );
     } catch (error) {
-      logger.warn({ err: error }, 'could not look for replies; will retry');
+      logger.warn({ err: error }, lookFailed);
     }
   }
 
-  /** One at a time, and past those that failed, so that they hold up no others. They are tried again at the next look. */
-  private async workThrough(find: (failed: number) => Promise<OpenEvent[]>, work: (event: OpenEvent) => Promise<void>): Promise<void> {
+  /** Each poll goes through all turns that wait for an approval: where it takes long because they are many, the next one comes later. */
+  private pollIn(milliseconds: number): void {
+    this.timer = setTimeout(async () => {
+      const tookMs = await this.polling.run('poll', () => this.deliverAll());
+      if (!this.stopped) this.pollIn(Math.max(pollMs, tookMs / maxShareOfPolls));
+    }, milliseconds).unref();
+  }
+
+  /** Returns how long it took to find out that nothing is left. */
+  private async deliverAll(): Promise<number> {
+    const { database, clock, identity, logger } = this.parts;
+    const { db } = database;
+    try {
+      const unmarkedMs = await this.workThrough(
+        (failed) => findUnmarked(db, failed),
+        (event) => markAdmitted(db, event, identity, clock.now()),
+      );
+      const answeredMs = await this.workThrough(
+        (failed) => findAnswered(db, failed),
+        (event) => deliverReply(db, event, identity, clock.now()),
+      );
+      return unmarkedMs + answeredMs;
+    } catch (error) {
+      logger.warn({ err: error }, lookFailed);
+      return 0;
+    }
+  }
+
+  /**
+   * One at a time, and past those that failed, so that they hold up no others. They are tried again at the next look. Returns how long
+   * the last `find` took, which found none.
+   */
+  private async workThrough(find: (failed: number) => Promise<OpenEvent[]>, work: (event: OpenEvent) => Promise<void>): Promise<number> {
     let failed = 0;
-    for (let events = await find(failed); events.length > 0; events = await find(failed)) {
+    for (;;) {
+      const begun = performance.now();
+      const events = await find(failed);
+      if (events.length === 0) return performance.now() - begun;
       for (const event of events) {
         try {
           await work(event);

@@ -20,13 +20,18 @@ export async function dropFilesOf(transaction: Db, instance: Instance): Promise<
 }
 
 /** Deletes the files of deleted agents, which nobody can reach, in small steps that do not hold up the turns of their org for long. */
-export async function dropFilesOfDeletedAgents(db: Db, batch = 100): Promise<void> {
+export async function dropFilesOfDeletedAgents(
+  db: Db,
+  { batch = 100, signal }: { batch?: number; signal?: AbortSignal } = {},
+): Promise<void> {
   const { rows: agents } = await sql<{ id: number; orgId: number }>`
     select id, org_id as "orgId" from agents a where deleted_at is not null
       and exists (select 1 from workspace_files f where f.org_id = a.org_id and f.agent_id = a.id)`.execute(db);
   for (const { id, orgId } of agents) {
     const some = sql`ctid in (select ctid from workspace_files where org_id = ${orgId} and agent_id = ${id} limit ${batch})`;
-    while ((await db.transaction().execute((transaction) => deleteFiles(transaction, orgId, some))) === batch);
+    let deleted = batch;
+    while (deleted === batch && !signal?.aborted)
+      deleted = await db.transaction().execute((transaction) => deleteFiles(transaction, orgId, some));
   }
 }
 

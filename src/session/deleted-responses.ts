@@ -24,18 +24,18 @@ async function lockSession(transaction: Db, sessionId: string): Promise<void> {
 }
 
 /** Drops sessions whose last response was deleted while a turn still ran in them. */
-export async function dropEmptied(db: Db, feed: Feed): Promise<void> {
+export async function dropEmptied(db: Db, feed: Feed, signal?: AbortSignal): Promise<void> {
   const { rows } = await sql<{ id: string; org_id: number }>`
     select id, org_id from sessions
     where id in (select session_id from deleted_responses where while_running) and active_turn_id is null`.execute(db);
-  await dropEach(rows, feed, ({ id, org_id: orgId }) =>
+  const drop = ({ id, org_id: orgId }: (typeof rows)[number]) =>
     db.transaction().execute(async (transaction) => {
       await lockSession(transaction, id);
       if (await isEmptied(transaction, id)) return dropSessionIn(transaction, orgId, id);
       await transaction.updateTable('deleted_responses').set({ while_running: false }).where('session_id', '=', id).execute();
       return false;
-    }),
-  );
+    });
+  await dropEach(rows, feed, drop, signal);
 }
 
 /**

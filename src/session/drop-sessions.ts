@@ -45,7 +45,7 @@ export async function dropSessionIn(transaction: Db, orgId: number, sessionId: s
 }
 
 /** Deletes sessions that were not to be stored and were left behind because their process died or could not delete them in time. */
-export async function dropLeftovers(db: Db, feed: Feed): Promise<void> {
+export async function dropLeftovers(db: Db, feed: Feed, signal?: AbortSignal): Promise<void> {
   const rows = await db
     .selectFrom('sessions')
     .select(['id', 'org_id', 'last_seq'])
@@ -53,7 +53,8 @@ export async function dropLeftovers(db: Db, feed: Feed): Promise<void> {
     .where('active_turn_id', 'is', null)
     .where('updated_at', '<', sql<Date>`now() - interval '1 minute'`)
     .execute();
-  await dropEach(rows, feed, (row) => dropSession(db, row.org_id, row.id, row.last_seq));
+  const drop = (row: (typeof rows)[number]) => dropSession(db, row.org_id, row.id, row.last_seq);
+  await dropEach(rows, feed, drop, signal);
 }
 
 /** After so many failures one after the other it is not the sessions that are at fault. */
@@ -64,10 +65,12 @@ export async function dropEach<Row extends { id: string }>(
   rows: readonly Row[],
   feed: Feed,
   drop: (row: Row) => Promise<boolean>,
+  signal?: AbortSignal,
 ): Promise<void> {
   const failed: unknown[] = [];
   let inARow = 0;
   for (const row of rows) {
+    if (signal?.aborted) break;
     try {
       if (await drop(row)) feed.drop(row.id);
       inARow = 0;

@@ -5,6 +5,7 @@ import { dropEmptied } from '../session/deleted-responses.ts';
 import { dropLeftovers } from '../session/drop-sessions.ts';
 import type { Feed } from '../session/feed.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { SharedWork } from '../work/shared-work.ts';
 
 const everyMs = 10 * 60_000;
 
@@ -14,33 +15,38 @@ const everyMs = 10 * 60_000;
  * the sessions of deleted agents.
  */
 export function sweepExpiredRows(db: Db, feed: Feed, logger: Logger, stopAbandoned: () => Promise<void>): { stop(): Promise<void> } {
+  const stopping = new AbortController();
+  const { signal } = stopping;
   const steps = [
-    () => deleteExpiredRows(db),
-    () => dropLeftovers(db, feed),
-    () => dropEmptied(db, feed),
-    () => dropFilesOfDeletedAgents(db),
+    () => deleteExpiredRows(db, { signal }),
+    () => dropLeftovers(db, feed, signal),
+    () => dropEmptied(db, feed, signal),
+    () => dropFilesOfDeletedAgents(db, { signal }),
     stopAbandoned,
   ];
-  let sweeping: Promise<void> = Promise.resolve();
-  const timer = setInterval(() => {
-    sweeping = sweep(steps, logger);
-  }, everyMs).unref();
+  // One at a time: with much to delete, a sweep may take longer than the pause between two.
+  const sweeping = new SharedWork<void>();
+  const timer = setInterval(() => void sweeping.run('sweep', () => sweep(steps, logger, signal)), everyMs).unref();
   return {
+    /** Waits for one batch at most: a sweep that is under way leaves the rest to the next. */
     async stop() {
       clearInterval(timer);
-      await sweeping;
+      stopping.abort();
+      await sweeping.ended();
     },
   };
 }
 
 /** One step after the other. One that fails is tried again at the next sweep, and does not keep the others from being done. */
-async function sweep(steps: readonly (() => Promise<void>)[], logger: Logger): Promise<void> {
-  for (const step of steps)
+async function sweep(steps: readonly (() => Promise<void>)[], logger: Logger, signal: AbortSignal): Promise<void> {
+  for (const step of steps) {
+    if (signal.aborted) return;
     await step().catch((error: unknown) => logger.warn({ err: error }, 'could not delete expired rows; will retry'));
+  }
 }
 
 /** In small statements, so that none delays the turns that write to the same tables. */
-export async function deleteExpiredRows(db: Db, batch = 1_000): Promise<void> {
+export async function deleteExpiredRows(db: Db, { batch = 1_000, signal }: { batch?: number; signal?: AbortSignal } = {}): Promise<void> {
   const statements = [
     // In the order of an index: otherwise each statement may read the whole table, which took half a second with a million rows.
     sql`delete from idempotency_keys where ctid in (select ctid from idempotency_keys
@@ -55,6 +61,6 @@ export async function deleteExpiredRows(db: Db, batch = 1_000): Promise<void> {
   ];
   for (const statement of statements) {
     let deleted = batch;
-    while (deleted === batch) deleted = Number((await statement.execute(db)).numAffectedRows ?? 0);
+    while (deleted === batch && !signal?.aborted) deleted = Number((await statement.execute(db)).numAffectedRows ?? 0);
   }
 }

@@ -6,6 +6,11 @@ export class SharedWork<Result> {
     return this.work.size;
   }
 
+  /** The names of the work that runs now. */
+  names(): string[] {
+    return [...this.work.keys()];
+  }
+
   run(name: string, begin: () => Promise<Result>): Promise<Result> {
     const known = this.work.get(name);
     if (known !== undefined) return known;

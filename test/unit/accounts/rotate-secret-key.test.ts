@@ -45,6 +45,6 @@ test('what has expired is swept away, in batches, and nothing else', async () =>
       { org_id: 1, key: 'retry\nold', fingerprint: 'x', created_at: new Date(Date.now() - 11 * 60_000) },
     ])
     .execute();
-  await deleteExpiredRows(database.db, 3);
+  await deleteExpiredRows(database.db, { batch: 3 });
   assert.deepEqual(await database.db.selectFrom('idempotency_keys').select('key').execute(), [{ key: 'new' }]);
 });

@@ -87,7 +87,7 @@ test('the counts of requests by client, which anybody can add to, are kept for a
     await sql`insert into user_rate_limits (id, key, count, last_request) values (${id}, ${key}, ${count}, ${last_request})`.execute(
       database.db,
     );
-  await deleteExpiredRows(database.db, 1);
+  await deleteExpiredRows(database.db, { batch: 1 });
   const left = await sql<{ key: string }>`select key from user_rate_limits where key in ('old', 'older', 'recent')`.execute(database.db);
   assert.deepEqual(left.rows, [{ key: 'recent' }]);
 });

@@ -1,13 +1,15 @@
 // Code and configs of the documentation that readers copy, and that no other test runs.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, matchesGlob } from 'node:path';
 import { test } from 'node:test';
 import { completeReleaseConfig } from '../../../src/accounts/complete-release-config.ts';
 import { signatureOf } from '../../../src/outbox/signature.ts';
 
+const root = join(import.meta.dirname, '../../..');
+
 function blocksOf(page: string, language: string): string[] {
-  const text = readFileSync(join(import.meta.dirname, '../../../docs', page), 'utf8');
+  const text = readFileSync(join(root, 'docs', page), 'utf8');
   return [...text.matchAll(new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\``, 'gm'))].map(([, block = '']) => block);
 }
 
@@ -29,4 +31,16 @@ test('the configs of releases are valid', () => {
   const configs = ['models.md', 'tools.md'].flatMap((page) => blocksOf(page, 'json'));
   assert.ok(configs.length >= 3);
   for (const config of configs) completeReleaseConfig(JSON.parse(config));
+});
+
+test('what the commands for an operator write into the checkout gets into neither git nor an image', () => {
+  const written = blocksOf('self-hosting.md', 'sh').flatMap((block) =>
+    [...block.matchAll(/ > (\w[\w./-]*)/g)].map(([, file = '']) => file),
+  );
+  assert.ok(written.length >= 2);
+  for (const list of ['.gitignore', '.dockerignore']) {
+    const ignored = readFileSync(join(root, list), 'utf8').split('\n');
+    const left = written.filter((file) => !ignored.some((pattern) => matchesGlob(file, pattern)));
+    assert.deepEqual(left, [], list);
+  }
 });
