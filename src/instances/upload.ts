@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { Db } from '../database/database.ts';
+import { type Db, isDatabaseFailure } from '../database/database.ts';
 import { locks } from '../database/locks.ts';
 import { notFound, ServiceError } from '../errors.ts';
 import { workspaceLimits } from '../workspace-limits.ts';
@@ -21,8 +21,8 @@ interface File {
 export class Uploads {
   private readonly db: Db;
   private readonly maxBytes: number | undefined;
-  /** The end of the newest upload of each organization that has one under way. */
-  private readonly ends = new Map<number, Promise<unknown>>();
+  /** The newest upload of each organization that has one under way. */
+  private readonly newest = new Map<number, Promise<unknown>>();
 
   constructor(db: Db, maxBytes: number | undefined) {
     this.db = db;
@@ -31,16 +31,26 @@ export class Uploads {
 
   /** See `stageUpload`. */
   async stage(orgId: number, sessionId: string, file: File): Promise<string | undefined> {
-    const before = this.ends.get(orgId);
-    const { promise: end, resolve: leave } = Promise.withResolvers<void>();
-    this.ends.set(orgId, end);
+    const staged = this.stageAfter(this.newest.get(orgId), orgId, sessionId, file);
+    this.newest.set(orgId, staged);
     try {
-      await before;
-      return await stageUpload(this.db, orgId, sessionId, file, this.maxBytes);
+      return await staged;
     } finally {
-      leave();
-      if (this.ends.get(orgId) === end) this.ends.delete(orgId);
+      if (this.newest.get(orgId) === staged) this.newest.delete(orgId);
     }
+  }
+
+  private async stageAfter(
+    earlier: Promise<unknown> | undefined,
+    orgId: number,
+    sessionId: string,
+    file: File,
+  ): Promise<string | undefined> {
+    await earlier?.catch((error: unknown) => {
+      // While the database does not answer, each would wait for it anew, and the last of them for minutes.
+      if (isDatabaseFailure(error)) throw error;
+    });
+    return stageUpload(this.db, orgId, sessionId, file, this.maxBytes);
   }
 }
 

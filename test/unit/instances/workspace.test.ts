@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { setImmediate as nextPass } from 'node:timers/promises';
 import { sql } from 'kysely';
 import type { Database } from '../../../src/database/database.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import { instanceKey } from '../../../src/instances/instance-key.ts';
-import { stageUpload, uploadPath } from '../../../src/instances/upload.ts';
+import { stageUpload, Uploads, uploadPath } from '../../../src/instances/upload.ts';
 import { dropFilesOfDeletedAgents, workspaceOf } from '../../../src/instances/workspace.ts';
 import { openTestDatabase } from '../../support/engine.ts';
 
@@ -129,6 +130,29 @@ test('uploads of several sessions at once stay within the limits of the workspac
   );
   assert.equal(staged.filter(({ status }) => status === 'fulfilled').length, 1);
   assert.equal((await workspaceOf(database.db, { ...instance, instanceKey: 'crowded' }).list()).length, 2);
+});
+
+test('uploads of an organization go one after the other, past those that are refused, and not on while the database fails', async (t) => {
+  const session = await createSession('waiting');
+  const uploads = new Uploads(database.db, undefined);
+  const stage = (name: string) => uploads.stage(1, session, { name, content: new Uint8Array(1) });
+  const transactions = t.mock.method(database.db, 'transaction');
+  const first = stage('first');
+  const others = [stage('..'), stage('third')];
+  await nextPass();
+  assert.equal(transactions.mock.callCount(), 1);
+  assert.deepEqual(
+    (await Promise.allSettled([first, ...others])).map(({ status }) => status),
+    ['fulfilled', 'rejected', 'fulfilled'],
+  );
+  transactions.mock.resetCalls();
+  transactions.mock.mockImplementation(() => {
+    throw Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
+  });
+  const failed = await Promise.allSettled(['one', 'two', 'three'].map(stage));
+  assert.deepEqual([failed.map(({ status }) => status), transactions.mock.callCount()], [Array(3).fill('rejected'), 1]);
+  transactions.mock.restore();
+  assert.equal(await stage('after'), 'uploads/after');
 });
 
 test('the files of deleted agents are deleted and no longer counted, those of others stay', async () => {
