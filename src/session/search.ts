@@ -53,7 +53,7 @@ const firstPart = 1 / 25;
  */
 export async function searchSessions(db: Db, orgId: number, search: SessionSearch): Promise<FoundPage> {
   const { limit, maxScanned = needsLookup(search) ? maxLookedUp : defaultMaxScanned } = search;
-  if (scannedConditions(search).length === 0) return readPage(db, orgId, search, undefined);
+  if (scannedConditions(orgId, search).length === 0) return readPage(db, orgId, search, undefined);
   if (!(await isAnywhere(db, orgId, search))) return { sessions: [], horizon: undefined };
   const page = await readPage(db, orgId, search, await findHorizon(db, orgId, search, maxScanned * firstPart));
   if (page.sessions.length === limit || page.horizon === undefined) return page;
@@ -79,7 +79,7 @@ async function readPage(db: Db, orgId: number, search: SessionSearch, horizon: F
   const { limit } = search;
   const conditions = [
     ...indexedConditions(orgId, search),
-    ...scannedConditions(search),
+    ...scannedConditions(orgId, search),
     ...(horizon === undefined ? [] : [sql`(s.updated_at, s.id) >= (${horizon.position}::timestamptz, ${horizon.id})`]),
   ];
   const { rows } = await sql<FoundSession>`
@@ -103,22 +103,23 @@ async function findHorizon(db: Db, orgId: number, search: SessionSearch, maxScan
   return rows[0];
 }
 
-function indexedConditions(orgId: number, { state, text, after }: SessionSearch) {
+function indexedConditions(orgId: number, search: SessionSearch) {
+  const { state, text, after } = search;
   return [
     sql`s.org_id = a.org_id`,
     sql`s.agent_id = a.id`,
-    ...(state === undefined ? [] : [stateCondition(orgId, state)]),
+    ...(state === undefined || needsLookup(search) ? [] : [stateCondition(orgId, state)]),
     ...(text === undefined ? [] : [sql`(s.id = ${text} or s.end_user_id = ${text})`]),
     ...(after === undefined ? [] : [sql`(s.updated_at, s.id) < (${after.updatedAt}::timestamptz, ${after.id})`]),
   ];
 }
 
-function scannedConditions(search: SessionSearch) {
+function scannedConditions(orgId: number, search: SessionSearch) {
   const { state, surface, release } = search;
   return [
     ...(surface === undefined ? [] : [sql`s.surface = ${surface}`]),
     ...(release === undefined ? [] : [sql`s.release_version = ${release}`]),
-    ...(needsLookup(search) ? [sql`${lastTurnFailed} = ${state === 'failed'}`] : []),
+    ...(state !== undefined && needsLookup(search) ? [stateCondition(orgId, state)] : []),
   ];
 }
 
@@ -157,10 +158,7 @@ const columns = sql`s.id, a.slug as agent, s.release_version as release, s.surfa
   s.end_user_id as "endUserId", s.message_count as "messageCount", s.last_seq as "eventCount",
   s.created_at as "createdAt", s.updated_at as "updatedAt", s.updated_at::text as position`;
 
-/**
- * `activity` as a condition, as far as the row of a session tells. Running sessions are found by their turns, which are few: no index of
- * sessions would find them.
- */
+/** `activity` as a condition. Running sessions are found by their turns, which are few: no index of sessions would find them. */
 function stateCondition(orgId: number, wanted: Activity) {
   switch (wanted) {
     case 'running':
@@ -170,7 +168,7 @@ function stateCondition(orgId: number, wanted: Activity) {
       return sql`s.status = 'active' and s.pending_input is not null`;
     case 'failed':
     case 'idle':
-      return sql`s.status = 'active' and s.active_turn_id is null`;
+      return sql`s.status = 'active' and s.active_turn_id is null and ${lastTurnFailed} = ${wanted === 'failed'}`;
     case 'stopped':
       return sql`s.status = 'stopped'`;
   }
