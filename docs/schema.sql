@@ -3,7 +3,8 @@
 create type file_change as (
   path text,
   content text,
-  size integer
+  size integer,
+  ahead text
 );
 
 create type turn_operation as (
@@ -535,6 +536,7 @@ create table workspace_files (
   updated_at timestamp with time zone not null default now(),
   constraint workspace_files_pkey PRIMARY KEY (org_id, agent_id, instance_key, path)
 );
+CREATE INDEX files_stored_ahead ON public.workspace_files USING btree (updated_at) WHERE (instance_key ~~ 'ahead:%'::text);
 
 -- From 0014-alike-turns.sql.
 CREATE OR REPLACE FUNCTION public.add_events(s sessions, for_turn text, new_events json)
@@ -1265,10 +1267,10 @@ AS $function$
   select case when json_array_length(staged) = 0 then message else (message::jsonb || jsonb_build_object('files', staged))::json end
 $function$;
 
--- From 0038-file-bytes.sql.
--- What a tool did to its workspace, written with its result. A change without content is a deletion. False, and nothing is written,
--- if the organization's files would grow beyond the operation's limit. The changes are read once and not once for every file, which
--- took half a minute for 2,000. The organization's row of `budgets` is locked.
+-- From 0051-files-stored-ahead.sql.
+-- What a tool did to its workspace, written with its result. A change without content is a deletion, unless its content was stored ahead.
+-- False, and nothing is written, if the organization's files would grow beyond the operation's limit. The changes are read once and not
+-- once for every file, which took half a minute for 2,000. The organization's row of `budgets` is locked.
 CREATE OR REPLACE FUNCTION public.write_files(s sessions, operation turn_operation)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -1282,7 +1284,11 @@ begin
   select coalesce(sum(c.size - coalesce((select f.size from workspace_files f
     where f.org_id = s.org_id and f.agent_id = s.agent_id and f.instance_key = s.instance_key and f.path = c.path), 0)), 0)
   into growth from unnest(changes) c;
-  if growth > 0 and (select file_bytes + growth > operation."maxFileBytes" from budgets where org_id = s.org_id) then return false; end if;
+  if growth > 0 and (select file_bytes + growth > operation."maxFileBytes" from budgets where org_id = s.org_id) then
+    delete from workspace_files where org_id = s.org_id and agent_id = s.agent_id
+      and instance_key = any (array(select distinct 'ahead:' || c.ahead from unnest(changes) c where c.ahead is not null));
+    return false;
+  end if;
   foreach change in array changes loop
     if change.content is null then
       delete from workspace_files where org_id = s.org_id and agent_id = s.agent_id and instance_key = s.instance_key and path = change.path;
@@ -1290,6 +1296,11 @@ begin
       insert into workspace_files (org_id, agent_id, instance_key, path, content, size)
       values (s.org_id, s.agent_id, s.instance_key, change.path, decode(change.content, 'base64'), change.size)
       on conflict (org_id, agent_id, instance_key, path) do update set content = excluded.content, size = excluded.size, updated_at = now();
+    end if;
+    if change.ahead is not null then
+      update workspace_files set instance_key = s.instance_key, size = change.size, updated_at = now()
+      where org_id = s.org_id and agent_id = s.agent_id and instance_key = 'ahead:' || change.ahead and path = change.path;
+      if not found then raise exception 'the content of % is not stored', change.path; end if;
     end if;
   end loop;
   if growth <> 0 then update budgets set file_bytes = greatest(0, file_bytes + growth) where org_id = s.org_id; end if;

@@ -28,7 +28,7 @@ export interface ToolOutcome {
   output: string;
   isError: boolean;
   /** Written in the same transaction as the tool's result. */
-  changes?: FileChange[];
+  changes?: StorableChange[];
   /** Sub-agent that takes over. */
   handoff?: string;
 }
@@ -45,6 +45,8 @@ export function failed(output: string): ToolOutcome {
 export interface Workspace {
   list(): Promise<WorkspaceFile[]>;
   read(path: string): Promise<Uint8Array | undefined>;
+  /** Stores the contents where nobody sees them, if they are large. Tools call it for what they have changed. */
+  storeAhead(changes: FileChange[]): Promise<StorableChange[]>;
 }
 
 export interface WorkspaceFile {
@@ -54,6 +56,9 @@ export interface WorkspaceFile {
 }
 
 export type FileChange = { path: string; content: Uint8Array } | { path: string; deleted: true };
+
+/** `ahead` names the content that was stored ahead and only has to be put in its place. */
+export type StorableChange = FileChange | { path: string; size: number; ahead: string };
 
 /** Longer outputs are cut, and say so. */
 export const maxToolOutputCharacters = 30_000;

@@ -2,7 +2,7 @@ import type { PermissionMode, ReleaseConfig, SubAgentConfig } from '../release-c
 import type { ApprovalRequested, LiveFragment, NewEvent } from '../session/events.ts';
 import type { SessionState, TurnState } from '../session/state.ts';
 import type { Model } from './model.ts';
-import type { FileChange, Tool, Workspace } from './tool.ts';
+import type { StorableChange, Tool, Workspace } from './tool.ts';
 
 /** Everything that a turn needs from outside of the harness. */
 export interface TurnWorld {
@@ -43,7 +43,7 @@ export interface ModelStep extends TurnRun {
 export type TurnYield = { type: 'live'; fragment: LiveFragment } | CommitPoint;
 
 export type CommitPoint =
-  | { type: 'commit'; events: NewEvent[]; changes?: FileChange[] }
+  | { type: 'commit'; events: NewEvent[]; changes?: StorableChange[] }
   | { type: 'pause'; events: NewEvent[]; request: ApprovalRequested }
   | { type: 'end'; events: NewEvent[] };
 

@@ -52,6 +52,9 @@ interface AdmitOperation extends Reservation {
   waitsForApproval: boolean;
 }
 
+/** A file in Base64, or null for one that is deleted; or the name under which the content was stored ahead. */
+export type ChangedFile = { path: string; content: string | null; size: number } | { path: string; size: number; ahead: string };
+
 /** Writes a commit point of a turn: after `append` it continues, after `pause` it waits for a person, after `end` the next one starts. */
 export interface AdvanceOperation {
   kind: 'append' | 'pause' | 'end';
@@ -61,8 +64,8 @@ export interface AdvanceOperation {
   events: NewEvent[];
   /** Added to the session's count of messages: 1 for the first text of the turn, 0 for its other texts, undefined without a text. */
   messages: number | undefined;
-  /** Files of the workspace, in Base64; null deletes. */
-  files?: { path: string; content: string | null; size: number }[];
+  /** Of the workspace. */
+  files?: ChangedFile[];
   /** What all files of the organization may have together; no limit if not set. */
   maxFileBytes?: number | undefined;
   /** The sub-agent that the conversation was handed to. */

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
-import { dropFilesOfDeletedAgents } from '../instances/workspace.ts';
+import { dropFilesOfDeletedAgents, dropFilesStoredAhead } from '../instances/workspace.ts';
 import { dropEmptied } from '../session/deleted-responses.ts';
 import { dropLeftovers } from '../session/drop-sessions.ts';
 import type { Feed } from '../session/feed.ts';
@@ -11,8 +11,8 @@ const everyMs = 10 * 60_000;
 
 /**
  * Every ten minutes, deletes what is no longer needed: answers kept for repeated requests, ended sign-ins, counts of requests of the
- * sign-in page, sessions that were not to be stored or whose responses were all deleted, and the files of deleted agents; and stops
- * the sessions of deleted agents.
+ * sign-in page, sessions that were not to be stored or whose responses were all deleted, the files of deleted agents, and those that a
+ * turn stored and did not use; and stops the sessions of deleted agents.
  */
 export function sweepExpiredRows(db: Db, feed: Feed, logger: Logger, stopAbandoned: () => Promise<void>): { stop(): Promise<void> } {
   const stopping = new AbortController();
@@ -22,6 +22,7 @@ export function sweepExpiredRows(db: Db, feed: Feed, logger: Logger, stopAbandon
     () => dropLeftovers(db, feed, signal),
     () => dropEmptied(db, feed, signal),
     () => dropFilesOfDeletedAgents(db, { signal }),
+    () => dropFilesStoredAhead(db, signal),
     stopAbandoned,
   ];
   // One at a time: with much to delete, a sweep may take longer than the pause between two.

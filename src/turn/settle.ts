@@ -1,6 +1,7 @@
+import type { StorableChange } from '../harness/tool.ts';
 import type { CommitPoint } from '../harness/turn-world.ts';
 import type { NewEvent } from '../session/events.ts';
-import type { AdvanceOperation, TurnIds, UsedModel } from '../session/operations.ts';
+import type { AdvanceOperation, ChangedFile, TurnIds, UsedModel } from '../session/operations.ts';
 import { pendingInputOf } from '../session/pending-input.ts';
 import type { SessionState } from '../session/state.ts';
 import { noUsage, subtractUsage, type Usage, wireUsage } from '../session/usage.ts';
@@ -81,7 +82,8 @@ function endHooks(last: NewEvent | undefined, turn: TurnIds, accounting: Account
   return [];
 }
 
-function toFile(change: { path: string; content?: Uint8Array }): { path: string; content: string | null; size: number } {
-  if (change.content === undefined) return { path: change.path, content: null, size: 0 };
+function toFile(change: StorableChange): ChangedFile {
+  if ('ahead' in change) return change;
+  if ('deleted' in change) return { path: change.path, content: null, size: 0 };
   return { path: change.path, content: Buffer.from(change.content).toString('base64'), size: change.content.byteLength };
 }

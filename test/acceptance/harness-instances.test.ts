@@ -95,3 +95,17 @@ test('shell and files see the same workspace, also binary, and across turns', as
   assert.match((await tenant.say(id, '/tool bash {"command":"ls d; wc -c < bin"}')).text, /2/);
   assert.equal(await sees(tenant, id, 'd/a.txt'), false);
 });
+
+test('a command that writes many megabytes does not send them through the statement for which all turns wait', async (t) => {
+  const prepared = t.mock.method(app.context.database, 'prepared');
+  const tenant = await withScope('session');
+  const id = await tenant.session();
+  const write = 'for i in 1 2 3; do printf "%02000000d" $i > f$i; done; mkdir -p gone; echo x > gone/a';
+  await tenant.say(id, `/tool bash ${JSON.stringify({ command: write })}`);
+  const change = 'printf "%01500000d" 4 > f1; rm -r gone; cat f2 >> f3';
+  await tenant.say(id, `/tool bash ${JSON.stringify({ command: change })}`);
+  const { text } = await tenant.say(id, `/tool bash ${JSON.stringify({ command: 'wc -c *; tail -c 1 f1 f2 f3' })}`);
+  assert.match(text, /1500000 f1\n\s*2000000 f2\n\s*4000000 f3\n.*==> f1 <==\n4\n.*==> f2 <==\n2\n.*==> f3 <==\n2/s);
+  const longest = Math.max(...prepared.mock.calls.map(({ arguments: [, [first]] }) => String(first).length));
+  assert.ok(longest < 100_000, `a statement of ${longest} characters`);
+});

@@ -18,8 +18,12 @@ export class MemoryWorkspace implements Workspace {
     return this.#files.get(path);
   }
 
+  async storeAhead(changes: FileChange[]): Promise<FileChange[]> {
+    return changes;
+  }
+
   apply({ changes = [] }: ToolOutcome): void {
-    for (const change of changes) this.#change(change);
+    for (const change of changes) if (!('ahead' in change)) this.#change(change);
   }
 
   text(path: string): string | undefined {

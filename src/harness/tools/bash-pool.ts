@@ -6,9 +6,16 @@ import { type ShellFailure, ShellProcess } from './bash-process.ts';
 export interface ShellPool {
   /**
    * Waits for a free process and runs the command. Commands with the same `lineId` wait in one line, and the lines take turns. Throws
-   * the signal's reason when it aborts, which ends the command.
+   * the signal's reason when it aborts, which ends the command. The process is taken until `use` is done with the result, so that no
+   * more results are in memory than there are processes.
    */
-  run(lineId: number, command: string, workspace: Workspace, signal: AbortSignal): Promise<ShellResult | ShellFailure>;
+  run<Outcome>(
+    lineId: number,
+    command: string,
+    workspace: Workspace,
+    signal: AbortSignal,
+    use: (result: ShellResult | ShellFailure) => Promise<Outcome>,
+  ): Promise<Outcome>;
   /** Starts a process ahead of the first command, which otherwise waits about 0.2 s for it. */
   warm(): void;
   /** Ends every process. Commands that run fail. */
@@ -95,10 +102,10 @@ export function createShellPool(options: ShellPoolOptions = {}): ShellPool {
 
   return {
     timeoutMs,
-    async run(lineId, command, workspace, signal) {
+    async run(lineId, command, workspace, signal, use) {
       const shell = await take(lineId, signal);
       try {
-        return await shell.run(command, workspace, timeoutMs, signal);
+        return await use(await shell.run(command, workspace, timeoutMs, signal));
       } finally {
         release(shell);
       }

@@ -27,15 +27,16 @@ export function createBashTool(pool: ShellPool, lineId: number): Tool {
     async run(input, { workspace, signal }) {
       const command = commandOf(input);
       if (command === undefined) return failed(missing);
-      const result = await pool.run(lineId, command, workspace, signal);
-      if (result === 'timed-out') return timedOut(pool);
-      if (result === 'crashed') return failed('The shell ended unexpectedly, most likely out of memory. No file was changed.');
-      if (result.timedOut) return timedOut(pool);
-      const { changes } = result;
-      const problem = result.problem ?? (changes.length === 0 ? undefined : changesProblem(await workspace.list(), changes));
-      if (problem !== undefined) return failed(`${describe(result)}\n[no file was changed: ${problem}]`);
-      const outcome = result.exitCode === 0 ? succeeded(describe(result)) : failed(describe(result));
-      return changes.length === 0 ? outcome : { ...outcome, changes };
+      return pool.run(lineId, command, workspace, signal, async (result) => {
+        if (result === 'timed-out') return timedOut(pool);
+        if (result === 'crashed') return failed('The shell ended unexpectedly, most likely out of memory. No file was changed.');
+        if (result.timedOut) return timedOut(pool);
+        const { changes } = result;
+        const problem = result.problem ?? (changes.length === 0 ? undefined : changesProblem(await workspace.list(), changes));
+        if (problem !== undefined) return failed(`${describe(result)}\n[no file was changed: ${problem}]`);
+        const outcome = result.exitCode === 0 ? succeeded(describe(result)) : failed(describe(result));
+        return changes.length === 0 ? outcome : { ...outcome, changes: await workspace.storeAhead(changes) };
+      });
     },
   };
 }

@@ -86,7 +86,7 @@ async function write(workspace: Workspace, path: string, content: string): Promi
   const changes = [{ path, content: new TextEncoder().encode(content) }];
   const problem = collision(files, path) ?? changesProblem(files, changes);
   if (problem !== undefined) return failed(`Nothing was written: ${problem}`);
-  return { ...succeeded(`Wrote ${changes[0]?.content.length} bytes to ${path}`), changes };
+  return { ...succeeded(`Wrote ${changes[0]?.content.length} bytes to ${path}`), changes: await workspace.storeAhead(changes) };
 }
 
 async function remove(workspace: Workspace, path: string): Promise<ToolOutcome> {

@@ -73,6 +73,26 @@ test('a sweep that is under way when the server stops ends with its batch', asyn
   assert.deepEqual([statements, rows], [1, [{ count: 1_500 }]]);
 });
 
+test('the files of deleted agents are deleted so many bytes at a time', async (t) => {
+  const { db, close } = await openTestDatabase();
+  t.after(close);
+  await sql`insert into organizations (id, slug, name) overriding system value values (77, 'leaving', '')`.execute(db);
+  const gone = { org_id: 77, slug: 'gone', name: '', deleted_at: new Date() };
+  const { id } = await db.insertInto('agents').values(gone).returning('id').executeTakeFirstOrThrow();
+  await sql`insert into workspace_files (org_id, agent_id, instance_key, path, content, size)
+    select 77, ${id}, 'shared', n, '', case when n = 1 then 100 else 5 end from generate_series(1, 7) n`.execute(db);
+  const steps: number[] = [];
+  const counts: KyselyPlugin = {
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      if (result.rows.some((row) => 'size' in row)) steps.push(result.rows.length);
+      return result;
+    },
+  };
+  await dropFilesOfDeletedAgents(db.withPlugin(counts), { bytes: 12 });
+  assert.deepEqual([steps.length > 2, steps.reduce((sum, count) => sum + count, 0)], [true, 7], `${steps}`);
+});
+
 test('files of deleted agents, and sessions, are left to the next sweep too when the server stops', async (t) => {
   const { db, close } = await openTestDatabase();
   t.after(close);

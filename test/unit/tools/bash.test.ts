@@ -201,7 +201,7 @@ test('a file beyond the limit, or too many files, change nothing and say why', a
 });
 
 test('changes that the workspace cannot keep, and endless names, stay in the shell process', async () => {
-  const run = (command: string) => shared.run(1, command, new MemoryWorkspace(), new AbortController().signal);
+  const run = (command: string) => shared.run(1, command, new MemoryWorkspace(), new AbortController().signal, async (result) => result);
   const many = await run('for i in $(seq 2001); do echo > f$i; done');
   assert(typeof many !== 'string');
   assert.deepEqual([many.changes, many.problem], [[], 'The workspace would have 2001 files; it may have 2000']);
