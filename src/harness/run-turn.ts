@@ -10,7 +10,7 @@ import { subAgentOf } from './prompt.ts';
 import { streamAnswer } from './stream-answer.ts';
 import { recordedOutput, type Tool, type ToolOutcome } from './tool.ts';
 import { maxTurnCharacters, turnLength } from './turn-length.ts';
-import { type CommitPoint, type ModelStep, TurnAborted, type TurnRun, type TurnWorld, type TurnYield } from './turn-world.ts';
+import { BrokenAnswer, type CommitPoint, type ModelStep, TurnAborted, type TurnRun, type TurnWorld, type TurnYield } from './turn-world.ts';
 
 /**
  * Runs the turn of the state until it ends or pauses. After an approval or a crash the turn is continued by running it again over the
@@ -63,12 +63,11 @@ export async function* runTurn(
       yield { type: 'commit', events: [...answer.events, ...callEvents(answer)] };
     }
   } catch (error) {
-    if (signal.aborted && isInterrupted(turn, signal)) {
-      yield interruptedEnd(turn);
-      return;
-    }
-    if (!(error instanceof ModelError)) throw error;
-    yield { type: 'end', events: [failed(turn, error)] };
+    const { events, usage, cause } = error instanceof BrokenAnswer ? error : { events: [], usage: noUsage, cause: error };
+    const charged = { ...turn, usage: addUsage(turn.usage, usage) };
+    if (wasInterrupted(signal)) yield interruptedEnd(charged, events);
+    else if (cause instanceof ModelError) yield { type: 'end', events: [...events, failed(charged, cause)] };
+    else throw error;
   }
 }
 
@@ -77,17 +76,23 @@ async function* answerOrCondense(step: ModelStep): AsyncGenerator<TurnYield, Ans
   try {
     return yield* streamAnswer(step);
   } catch (error) {
-    const isTooLong = error instanceof ModelError && error.code === 'context_length_exceeded';
-    if (!isTooLong || !(yield* condense(step, true))) throw error;
+    const cause = error instanceof BrokenAnswer ? error.cause : error;
+    if (!(cause instanceof ModelError && cause.code === 'context_length_exceeded')) throw error;
+    if (error instanceof BrokenAnswer) yield { type: 'commit', events: error.events };
+    if (!(yield* condense(step, true))) throw cause;
     return undefined;
   }
 }
 
 /** Whether the turn is to end as interrupted. Throws the signal's reason if it was aborted for another one. */
 function isInterrupted(turn: TurnState, signal: AbortSignal): boolean {
-  if (signal.aborted && signal.reason instanceof TurnAborted && signal.reason.why === 'interrupted') return true;
+  if (wasInterrupted(signal)) return true;
   if (signal.aborted) throw signal.reason;
   return turn.interrupted;
+}
+
+function wasInterrupted({ aborted, reason }: AbortSignal): boolean {
+  return aborted && reason instanceof TurnAborted && reason.why === 'interrupted';
 }
 
 /** What to store next for a tool call: its result after running it, why it did not run, or the approval that it needs. */
@@ -146,8 +151,8 @@ function finish(call: CallState, outcome: ToolOutcome, notRun?: 'denied' | 'unkn
   return { type: 'commit', events: [event], ...(outcome.changes === undefined ? {} : { changes: outcome.changes }) };
 }
 
-function interruptedEnd(turn: TurnState): CommitPoint {
-  return { type: 'end', events: [...interruptedCalls(turn), ended(turn, 'interrupted', noUsage)] };
+function interruptedEnd(turn: TurnState, said: readonly NewEvent[] = []): CommitPoint {
+  return { type: 'end', events: [...said, ...interruptedCalls(turn), ended(turn, 'interrupted', noUsage)] };
 }
 
 function tooLongEnd(turn: TurnState): CommitPoint {

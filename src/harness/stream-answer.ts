@@ -7,7 +7,7 @@ import { unfinishedUsage } from './models/estimate-tokens.ts';
 import { maxAnswerParts, tooLong } from './models/model-failure.ts';
 import { buildPrompt } from './prompt.ts';
 import { maxAttempts, retryDelay } from './retry.ts';
-import { type ModelStep, TurnAborted, type TurnYield } from './turn-world.ts';
+import { BrokenAnswer, type ModelStep, TurnAborted, type TurnYield } from './turn-world.ts';
 
 /** Calls the model and shows its text as it comes. After a failure that may pass, the call is tried again. */
 export async function* streamAnswer(step: ModelStep): AsyncGenerator<TurnYield, Answer, void> {
@@ -69,24 +69,21 @@ export async function* streamAnswer(step: ModelStep): AsyncGenerator<TurnYield, 
       if (signal.aborted) {
         const why = signal.reason instanceof TurnAborted ? signal.reason.why : undefined;
         if (why === 'interrupted') return draft.interrupted(spent);
-        if (why === 'timeout') yield* keep(draft, turn, spent);
-        throw signal.reason;
+        throw why === 'timeout' ? broken(signal.reason, draft, turn, spent) : signal.reason;
       }
       if (!(error instanceof ModelError)) throw error;
       // Some servers can only stream, at least for some requests.
       const onlyStreams = call.whole && error.code === 'invalid_model_request';
-      if (!(error.retryable || onlyStreams) || attempt === maxAttempts) {
-        yield* keep(draft, turn, spent);
-        throw error;
-      }
+      if (!(error.retryable || onlyStreams) || attempt === maxAttempts) throw broken(error, draft, turn, spent);
       delay = onlyStreams ? 0 : retryDelay(attempt, error.retryAfterSeconds);
     }
   }
 }
 
-/** Stores what an unfinished answer has said, with what it used. If it said nothing, its usage is only added to that of the turn. */
-function* keep(draft: Draft, turn: TurnState, spent: Usage): Generator<TurnYield, void, void> {
+/** What to throw for an unfinished answer. If it said nothing, its usage is only added to that of the turn. */
+function broken(cause: unknown, draft: Draft, turn: TurnState, spent: Usage): unknown {
   const events = draft.failed(spent);
-  if (events.length > 0) yield { type: 'commit', events };
-  else turn.usage = addUsage(turn.usage, spent);
+  if (events.length > 0) return new BrokenAnswer(cause, events, spent);
+  turn.usage = addUsage(turn.usage, spent);
+  return cause;
 }

@@ -1,6 +1,7 @@
 import type { PermissionMode, ReleaseConfig, SubAgentConfig } from '../release-config.ts';
 import type { ApprovalRequested, LiveFragment, NewEvent } from '../session/events.ts';
 import type { SessionState, TurnState } from '../session/state.ts';
+import type { Usage } from '../session/usage.ts';
 import type { Model } from './model.ts';
 import type { StorableChange, Tool, Workspace } from './tool.ts';
 
@@ -46,6 +47,21 @@ export type CommitPoint =
   | { type: 'commit'; events: NewEvent[]; changes?: StorableChange[] }
   | { type: 'pause'; events: NewEvent[]; request: ApprovalRequested }
   | { type: 'end'; events: NewEvent[] };
+
+/**
+ * The model's answer broke off for good, after it had said something. That is stored together with the end of the turn: with a commit of
+ * its own, a process that died between the two would leave a turn that asks the model again and says its beginning twice.
+ */
+export class BrokenAnswer extends Error {
+  readonly events: NewEvent[];
+  readonly usage: Usage;
+  /** `cause` says why; `events` carry the `usage`. */
+  constructor(cause: unknown, events: NewEvent[], usage: Usage) {
+    super('the answer broke off', { cause });
+    this.events = events;
+    this.usage = usage;
+  }
+}
 
 /** Why a turn's signal was aborted: somebody interrupted it, its time is up, or its process lets go of it for another to continue. */
 export class TurnAborted extends Error {

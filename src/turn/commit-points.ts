@@ -1,11 +1,11 @@
 import { isDatabaseFailure, refusesContent } from '../database/database.ts';
 import { interruptedCalls } from '../harness/run-turn.ts';
-import { type CommitPoint, TurnAborted, type TurnYield } from '../harness/turn-world.ts';
+import { BrokenAnswer, type CommitPoint, TurnAborted, type TurnYield } from '../harness/turn-world.ts';
 import type { NewEvent } from '../session/events.ts';
 import type { Applied, SessionLog } from '../session/log.ts';
 import type { AdvanceResult, TurnIds } from '../session/operations.ts';
 import type { SessionState } from '../session/state.ts';
-import { noUsage } from '../session/usage.ts';
+import { addUsage, noUsage } from '../session/usage.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type Accounting, advanceOperation } from './settle.ts';
 
@@ -34,7 +34,8 @@ export async function nextYield(
     const cause: unknown = signal.aborted ? signal.reason : error;
     if (isDatabaseFailure(cause) || (cause instanceof TurnAborted && cause.why === 'released')) throw cause;
     if (!(cause instanceof TurnAborted && cause.why === 'timeout')) return unexpectedEnd(logger, turn, state, error);
-    return failedEnd(state, { code: 'turn_timeout', message: 'The turn took longer than its release allows.' });
+    const failure = { code: 'turn_timeout', message: 'The turn took longer than its release allows.' };
+    return failedEnd(state, failure, error instanceof BrokenAnswer ? error : undefined);
   }
 }
 
@@ -82,7 +83,8 @@ function unexpectedEnd(logger: Logger, { session, turn }: TurnIds, state: Sessio
   return failedEnd(state, { code: 'internal_error', message: 'The turn failed unexpectedly.' });
 }
 
-function failedEnd({ turn }: SessionState, failure: { code: string; message: string }): CommitPoint {
-  const failed: NewEvent = { type: 'turn-failed', data: { ...failure, usage: turn?.usage ?? noUsage } };
-  return { type: 'end', events: [...(turn === undefined ? [] : interruptedCalls(turn)), failed] };
+function failedEnd({ turn }: SessionState, failure: { code: string; message: string }, broken?: BrokenAnswer): CommitPoint {
+  const usage = addUsage(turn?.usage ?? noUsage, broken?.usage ?? noUsage);
+  const failed: NewEvent = { type: 'turn-failed', data: { ...failure, usage } };
+  return { type: 'end', events: [...(broken?.events ?? []), ...(turn === undefined ? [] : interruptedCalls(turn)), failed] };
 }

@@ -2,8 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModelError, type ModelPart } from '../../../src/harness/model.ts';
-import { TurnAborted } from '../../../src/harness/turn-world.ts';
+import { BrokenAnswer, TurnAborted, type TurnYield } from '../../../src/harness/turn-world.ts';
 import type { NewEvent } from '../../../src/session/events.ts';
+import { numberEvents } from '../../../src/session/log.ts';
+import { foldSession } from '../../../src/session/state.ts';
+import { createLogger } from '../../../src/telemetry/logger.ts';
+import { nextYield } from '../../../src/turn/commit-points.ts';
 import { turnFailure } from '../../../src/turn/failure.ts';
 import { broken, call, called, finish, finished, received, run, text, thought } from './scene.ts';
 
@@ -129,11 +133,36 @@ test('the third attempt is the last, and what stays of it is the most that was s
     [['One two', true]],
   );
   assert.deepEqual([said.slept.length, usageOf(said.added)], [2, { input: 2, output: 3, cachedInput: 0 }]);
+  assert.deepEqual(said.points, ['end'], 'stored with the end, so that no other process asks the model again between the two');
   const thinking = await run({ events: [received('hi')], answers: [[broken], [broken], [thought('Hm.'), broken]] });
   assert.deepEqual([thoughts(thinking.added)[0]?.text, usageOf(thinking.added)], ['Hm.', { input: 1, output: 1, cachedInput: 0 }]);
   const acting = await run({ events: [received('hi')], answers: [[broken], [broken], [call('rm -r .'), broken]] });
   assert.deepEqual([acting.ran, acting.added.length], [[], 1], 'half an answer acts on nothing');
   assert.deepEqual(usageOf(acting.added), { input: 1, output: 3, cachedInput: 0 });
+});
+
+test('what was said when the time of the turn is up is stored with its end, and paid for', async () => {
+  const timeout = new TurnAborted('timeout');
+  const scene = { events: [received('hi')], answers: [[text('One two'), timeout]] };
+  const thrown = await run(scene).catch((error: unknown) => error);
+  assert.ok(thrown instanceof BrokenAnswer);
+  assert.equal(thrown.cause, timeout);
+  const failing = async function* (): AsyncGenerator<TurnYield, void, void> {
+    yield* [];
+    throw thrown;
+  };
+  const state = foldSession(numberEvents(scene.events, 'turn_1', 1, new Date(0)));
+  const ids = { turn: 'turn_1', session: 'ses_1', org: 1 };
+  const end = await nextYield(createLogger('silent'), failing(), ids, state, AbortSignal.abort(timeout));
+  assert.ok(end?.type === 'end');
+  const usage = { input: 1, output: 2, cachedInput: 0 };
+  assert.deepEqual(
+    end.events.map(({ type, data }) => [type, Object(data).text ?? Object(data).code, Object(data).stepUsage ?? Object(data).usage]),
+    [
+      ['message-produced', 'One two', usage],
+      ['turn-failed', 'turn_timeout', usage],
+    ],
+  );
 });
 
 test('a provider that says when to come again is asked then, and so is whoever waits', async () => {

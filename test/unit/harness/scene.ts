@@ -33,6 +33,7 @@ export async function run({ events, answers = [], recovered = false, repeatable 
     slept: [] as number[],
     shown: [] as LiveFragment[],
     added: [] as NewEvent[],
+    points: [] as string[],
   };
   const tool: Tool = {
     name: 'bash',
@@ -93,6 +94,7 @@ export async function run({ events, answers = [], recovered = false, repeatable 
     }
     foldSession(numberEvents(step.events, 'turn_1', state.seq + 1, new Date(0)), state);
     seen.added.push(...step.events);
+    seen.points.push(step.type);
   }
   assert.deepEqual(answers, [], 'the model is asked for all of it');
   return seen;
