@@ -80,3 +80,22 @@ test('while the database cannot be reached, what a running turn writes is sent a
   await assert.rejects(log.apply(advance('running')), unreachable);
   assert.ok(performance.now() - begun >= 600);
 });
+
+test('an answer is late after a lease has passed by either clock: one of them stands still while the machine is suspended', async (t) => {
+  const [startedAt, started] = [Date.now(), performance.now()];
+  for (const stopped of [Date, performance]) {
+    let passed = 0;
+    const clocks = [
+      t.mock.method(performance, 'now', () => started + (stopped === performance ? 0 : passed)),
+      t.mock.method(Date, 'now', () => startedAt + (stopped === Date ? 0 : passed)),
+    ];
+    const prepared = async <Row>(statement: { name: string; text: string }, values: unknown[]): Promise<Row[]> => {
+      const rows = await database.prepared<Row>(statement, values);
+      passed = 5_001;
+      return rows;
+    };
+    const log = new SessionLog({ ...database, prepared }, 'proc_test', 5_000, false);
+    assert.equal((await log.apply(admission('none', newId('turn_')))).late, true);
+    for (const clock of clocks) clock.mock.restore();
+  }
+});
