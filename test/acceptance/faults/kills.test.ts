@@ -28,7 +28,7 @@ test(`${kills} kills under mixed load lose nothing that was acknowledged, repeat
   for (let kill = 1; kill <= kills; kill += 1) {
     // Two in five come while it starts; the others strike a server at work.
     const isEarly = chance() < 0.4;
-    const delay = chance() * (isEarly ? 900 : 350);
+    const delay = chance() * (isEarly ? 600 : 200);
     if (!isEarly) {
       await untilAnswered(load.answered, before + 5);
       before = load.answered();
