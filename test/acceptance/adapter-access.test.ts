@@ -233,6 +233,16 @@ for (const { name, body } of adapters) {
     assert.equal((await transcript(tenant, session)).length, 4);
   });
 
+  test(`${name}: a session that is not there is 404 before an Idempotency-Key that is none`, async () => {
+    const tenant = await createTenant(url);
+    const hidden = body('hi', { conversation: 'ses_no', metadata: { session_id: 'ses_no' } });
+    for (const key of ['', 'x'.repeat(256)]) {
+      const answer = await tenant.post(pathOf(tenant), hidden, { 'idempotency-key': key });
+      assert.deepEqual([answer.status, answer.text], [404, notFoundText], key);
+      assert.equal((await tenant.post(pathOf(tenant), body('hi'), { 'idempotency-key': key })).status, 422);
+    }
+  });
+
   test(`${name}: browsers of other origins may call it and read the session's id`, async () => {
     const tenant = await createTenant(url);
     const preflight = await fetch(url + pathOf(tenant), {
