@@ -256,3 +256,17 @@ for (const { name, body } of adapters) {
     assert.equal(answer.headers.get('access-control-expose-headers'), exposed);
   });
 }
+
+test('a session that a header names and that is not there is 404 before a body that cannot be read, also with an Idempotency-Key', async () => {
+  const tenant = await createTenant(url);
+  const known = await tenant.session();
+  const ask = (session: string, body: string, headers: Record<string, string>) =>
+    tenant.post(`${tenant.agentPath}/v1/chat/completions`, body, { 'x-svc-session': session, ...headers });
+  for (const headers of [{}, { 'idempotency-key': 'k1' }, { 'idempotency-key': '' }, { 'x-stainless-retry-count': '1' }]) {
+    for (const bad of ['{"messages":', '{"messages":[{"role":"user","content":"\\u0000"}]}', '']) {
+      const answer = await ask('ses_no', bad, headers);
+      assert.deepEqual([answer.status, answer.text], [404, notFoundText], `${JSON.stringify(headers)} ${bad}`);
+      assert.equal((await ask(known, bad, headers)).status, 422);
+    }
+  }
+});
