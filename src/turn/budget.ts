@@ -1,11 +1,12 @@
 import type { Agent } from '../accounts/agents.ts';
 import { budgetRefusal } from '../accounts/budgets.ts';
+import type { Directory } from '../accounts/directory.ts';
 import type { Db } from '../database/database.ts';
 import { ServiceError } from '../errors.ts';
 import { type Instance, instanceKey } from '../instances/instance-key.ts';
 import { endUserOf } from '../session/metadata.ts';
 import { SharedWork } from '../work/shared-work.ts';
-import type { SessionRequest, SessionStore } from './open-session.ts';
+import type { SessionIdentity, SessionStore } from './open-session.ts';
 
 const sentences: Record<string, string> = {
   credits_exhausted: 'The prepaid balance is exhausted.',
@@ -33,12 +34,17 @@ export async function checkBudget(db: Db, payer: Instance, needsCredits: boolean
 export async function checkBudgetOfNew(
   { database, directory, settings }: Pick<SessionStore, 'database' | 'directory' | 'settings'>,
   agent: Agent,
-  request: Pick<SessionRequest, 'metadata' | 'endUserId' | 'isVisitor' | 'agentInstanceId'>,
+  identity: SessionIdentity,
 ): Promise<void> {
+  await checkTogether(database.db, await payerOfNew(directory, agent, identity), await settings.needsCredits(agent));
+}
+
+/** The instance that pays for the turns of a session that has yet to be created. Without a release it is one of its own. */
+export async function payerOfNew(directory: Directory, agent: Agent, identity: SessionIdentity): Promise<Instance> {
   const release = await directory.activeRelease(agent);
-  const endUserId = request.endUserId ?? endUserOf(request.metadata);
-  const key = instanceKey(release?.config.instance.scope ?? 'session', { ...request, sessionId: '', endUserId });
-  await checkTogether(database.db, { orgId: agent.orgId, agentId: agent.id, instanceKey: key }, await settings.needsCredits(agent));
+  const endUserId = identity.endUserId ?? endUserOf(identity.metadata);
+  const key = instanceKey(release?.config.instance.scope ?? 'session', { ...identity, sessionId: '', endUserId });
+  return { orgId: agent.orgId, agentId: agent.id, instanceKey: key };
 }
 
 /** Equal checks at the same moment share one query. Its answer may be a little old: what counts is the check at admission. */

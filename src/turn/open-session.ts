@@ -28,6 +28,9 @@ export interface SessionRequest {
   sameAgent: boolean;
 }
 
+/** Whom a session belongs to that has yet to be created. */
+export type SessionIdentity = Pick<SessionRequest, 'metadata' | 'endUserId' | 'isVisitor' | 'agentInstanceId'>;
+
 /** What is needed to find and create sessions. */
 export interface SessionStore {
   database: Database;

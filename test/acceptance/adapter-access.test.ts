@@ -233,6 +233,16 @@ for (const { name, body } of adapters) {
     assert.equal((await transcript(tenant, session)).length, 4);
   });
 
+  test(`${name}: a session that is not there is 404 before an Idempotency-Key that is none`, async () => {
+    const tenant = await createTenant(url);
+    const hidden = body('hi', { conversation: 'ses_no', metadata: { session_id: 'ses_no' } });
+    for (const key of ['', 'x'.repeat(256)]) {
+      const answer = await tenant.post(pathOf(tenant), hidden, { 'idempotency-key': key });
+      assert.deepEqual([answer.status, answer.text], [404, notFoundText], key);
+      assert.equal((await tenant.post(pathOf(tenant), body('hi'), { 'idempotency-key': key })).status, 422);
+    }
+  });
+
   test(`${name}: browsers of other origins may call it and read the session's id`, async () => {
     const tenant = await createTenant(url);
     const preflight = await fetch(url + pathOf(tenant), {
@@ -246,3 +256,17 @@ for (const { name, body } of adapters) {
     assert.equal(answer.headers.get('access-control-expose-headers'), exposed);
   });
 }
+
+test('a session that a header names and that is not there is 404 before a body that cannot be read, also with an Idempotency-Key', async () => {
+  const tenant = await createTenant(url);
+  const known = await tenant.session();
+  const ask = (session: string, body: string, headers: Record<string, string>) =>
+    tenant.post(`${tenant.agentPath}/v1/chat/completions`, body, { 'x-svc-session': session, ...headers });
+  for (const headers of [{}, { 'idempotency-key': 'k1' }, { 'idempotency-key': '' }, { 'x-stainless-retry-count': '1' }]) {
+    for (const bad of ['{"messages":', '{"messages":[{"role":"user","content":"\\u0000"}]}', '']) {
+      const answer = await ask('ses_no', bad, headers);
+      assert.deepEqual([answer.status, answer.text], [404, notFoundText], `${JSON.stringify(headers)} ${bad}`);
+      assert.equal((await ask(known, bad, headers)).status, 422);
+    }
+  }
+});

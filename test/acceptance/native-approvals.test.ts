@@ -240,6 +240,23 @@ test('when the turn asks again the answer ends with input_required and the sessi
   assert.deepEqual(types(replay.body.events), ['tool_use', 'input_required'], 'what followed the first answer');
 });
 
+test('an answer shows the question of its own turn while that is open, never that of a later turn', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const first = await pause(tenant, id, '/tool bash {"command":"echo one"}\n/tool bash {"command":"echo two"}');
+  const again = async () => (await resolve(tenant, id, first, 'approve_once')).body;
+  const second = (await again()).session.pending_input;
+  assert.deepEqual((await again()).session.pending_input, second, 'it still asks');
+  assert.equal((await resolve(tenant, id, second.request_id, 'deny')).body.session.pending_input, null);
+  const later = await pause(tenant, id);
+  const asked = await again();
+  assert.deepEqual([asked.events.at(-1).data, asked.session.pending_input], [second, null]);
+  const ended = (await resolve(tenant, id, second.request_id, 'deny')).body;
+  assert.deepEqual([ended.events.at(-1).type, ended.session.pending_input], ['done', null]);
+  assert.equal((await tenant.get(`/v1/sessions/${id}`)).body.pending_input.request_id, later);
+  await resolve(tenant, id, later, 'deny');
+});
+
 test('an approval that comes when the server is stopping is refused: the action runs when it is given again', async (t) => {
   const database = await createDatabase();
   const stopping = await startApp(t, { database });

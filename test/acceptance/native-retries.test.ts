@@ -91,6 +91,24 @@ test('the same words in another session, named by a header, are another request'
   assert.deepEqual([await turnsOf(tenant, one), await turnsOf(tenant, two)], [2, 1]);
 });
 
+test('a header that names a session where the route does not read it makes no other request of it', async () => {
+  const tenant = await createTenant(url);
+  const id = await tenant.session();
+  const managed = `${tenant.agentPath}/v1/managed-agents/sessions`;
+  const { id: followed } = (await tenant.post(managed)).body;
+  const requests: [string, unknown][] = [
+    ['/v1/sessions', { metadata: { topic: 'refund' } }],
+    [`/v1/sessions/${id}/messages`, { text: '/say once' }],
+    [`${tenant.agentPath}/v1/responses`, { input: '/say once' }],
+    [`${managed}/${followed}/events`, { type: 'user.message', text: '/say once' }],
+  ];
+  for (const [path, body] of requests) {
+    const first = await tenant.post(path, body, { 'idempotency-key': path });
+    const again = await tenant.post(path, body, { 'idempotency-key': path, 'x-svc-session': id });
+    assert.deepEqual([again.status, again.headers.get('idempotent-replayed'), again.text], [first.status, 'true', first.text], path);
+  }
+});
+
 test('the same key with another body or path is 422 and runs nothing', async () => {
   const tenant = await createTenant(url);
   const id = await tenant.session();

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { notFoundText, pinned, sessionCount } from '../support/adapter-wire.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
@@ -62,6 +63,26 @@ test('an mcp_approval_response goes on with the turn, as a response of its own',
   assert.equal(used.turns, 1);
   const next = await tenant.post(pathOf(tenant), { input: 'next', previous_response_id: done.body.id });
   assert.equal(next.body.output_text, 'You said: "next". This is turn 2 of our conversation.');
+});
+
+test('a response that goes on has the time of its approval, whenever and however it is read', async () => {
+  const tenant = await createTenant(url, guarded);
+  const paused = await tenant.post(pathOf(tenant), { input: ask });
+  const answer = { input: [answerTo(paused.body.output[0], true)], previous_response_id: paused.body.id };
+  const { id } = (await tenant.post(pathOf(tenant), answer)).body;
+  await sql`update events set created_at = '2030-01-02 03:04:05+00' where session_id = ${paused.headers.get('x-svc-session')}
+    and type = 'approval-resolved'`.execute(app.context.database.db);
+  for (const { text } of [
+    await tenant.post(pathOf(tenant), answer),
+    await tenant.post(pathOf(tenant), { ...answer, stream: true }),
+    await tenant.get(`${pathOf(tenant)}/${id}`),
+    await tenant.get(`${pathOf(tenant)}/${id}?stream=true`),
+  ]) {
+    const shown = [...text.matchAll(/"id":"(resp_\w+)","object":"response","created_at":(\d+)/g)];
+    assert.equal(shown.length, text.startsWith('event: response.created\n') ? 3 : 1, text);
+    for (const [, shownId, createdAt] of shown) assert.deepEqual([shownId, createdAt], [id, '1893553445']);
+  }
+  assert.equal((await tenant.get(`${pathOf(tenant)}/${paused.body.id}`)).text, paused.text, 'the one that asked keeps that of its turn');
 });
 
 test('deleting the response that asked leaves the one that went on, and its conversation', async () => {

@@ -73,6 +73,28 @@ test('the conversation before it, newest first or from the start, with the ids t
   assert.equal(again.headers.get('x-svc-session'), first.headers.get('x-svc-session'), 'sent back, they continue the session');
 });
 
+test('the message of a native turn and its answer, which has said nothing yet, are told apart by their ids', async () => {
+  const tenant = await createTenant(url, { tools: ['bash'] });
+  const id = await tenant.session();
+  const send = () => tenant.post(`/v1/sessions/${id}/messages`, { text: '/tool bash {"command":"echo hi"}' }, { 'idempotency-key': 'ask' });
+  const paused = await send();
+  const [, answer] = paused.body.messages;
+  assert.match(answer.id, /^msg_[0-9A-Z]{26}_0$/);
+  await tenant.put(`/v1/sessions/${id}/inputs/${paused.body.pending_input.request_id}`, { decision: 'approve_once' });
+  assert.equal((await send()).text, paused.text, 'the same one in a repetition, also once the turn has gone on');
+  const next = await tenant.post(pathOf(tenant), { input: '/say two', conversation: id });
+  const list = (await listOf(tenant, next.body.id, '?order=asc')).body.data;
+  assert.deepEqual(shown(list), [
+    'user: /tool bash {"command":"echo hi"}',
+    'mcp_approval_request: ',
+    'mcp_approval_response: ',
+    'assistant: bash answered: hi',
+    'user: /say two',
+  ]);
+  assert.equal(list[0].id, answer.id.slice(0, -2));
+  assert.ok(list.every((item: { id: string }) => item.id !== answer.id));
+});
+
 test('any of them sent back or referred to continues the session, as long as its response is kept', async () => {
   const tenant = await createTenant(url);
   const input = [

@@ -8,7 +8,8 @@ import { refuseOtherIdentity } from '../shared/caller/identity.ts';
 import { assertMayJoin } from '../shared/caller/support-access.ts';
 import { visibleSetting } from '../shared/caller/visible-session.ts';
 import type { Server } from '../shared/fastify.ts';
-import { findUnlessAnswered, mayBeRepetition } from '../shared/once/kept-turn.ts';
+import { mayBeRepetition } from '../shared/once/idempotency.ts';
+import { findUnlessAnswered } from '../shared/once/kept-turn.ts';
 import { agentOf, pathParameter } from '../shared/path.ts';
 import { answeredByAdapter } from '../shared/schemas/answers.ts';
 import { registerForBrowsers } from '../shared/server/cors.ts';
@@ -31,10 +32,13 @@ export function chatCompletionsRoutes(server: Server, context: Context): void {
 }
 
 function completionRoute(server: Server, context: Context): void {
-  const requireHeaderSession: onRequestAsyncHookHandler = async (request) => {
+  const assertHeaderSession = async (request: FastifyRequest) => {
     const named = request.headers['x-svc-session'];
+    if (typeof named === 'string') await visibleSetting(context, request, named);
+  };
+  const requireHeaderSession: onRequestAsyncHookHandler = async (request) => {
     // A repeated request may name a session that was deleted after its turn. Telling whether it is one takes the body: see below.
-    if (typeof named === 'string' && !mayBeRepetition(request)) await visibleSetting(context, request, named);
+    if (!mayBeRepetition(request)) await assertHeaderSession(request);
   };
   // Runs before the body is validated: a session that the caller cannot see is 404, whatever else is wrong.
   const requireNamedSession: preValidationAsyncHookHandler = async (request, reply) => {
@@ -52,6 +56,11 @@ function completionRoute(server: Server, context: Context): void {
       config: { ...config, sessionInHeader: true },
       onRequest: [requireAgent(context, 'key-or-token'), requireHeaderSession],
       preValidation: [requireNamedSession, refuseOtherIdentity],
+      errorHandler: async (error, request) => {
+        // The body was read and is no JSON: this repeats no request that was answered.
+        if (request.raw.readableEnded && request.body === undefined) await assertHeaderSession(request);
+        throw error;
+      },
       schema: { tags, summary: 'Create a chat completion', body: chatBody, response: answeredByAdapter(200, chatCompletion) },
     },
     (request, reply) => complete(context, request, reply, request.body),

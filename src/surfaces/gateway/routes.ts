@@ -31,8 +31,9 @@ export function gatewayRoutes(server: Server, context: Context): void {
   const requireLocalSession: preValidationAsyncHookHandler = async (request) => {
     const { body } = request;
     const sessionId = fieldOf(body, 'session_id');
-    const route = [fieldOf(body, 'recipient_gateway_url'), fieldOf(body, 'hops'), fieldOf(fieldOf(body, 'event'), 'hops')];
-    const isLocal = route.every((field) => field === undefined);
+    const passed = [fieldOf(body, 'hops'), fieldOf(fieldOf(body, 'event'), 'hops')];
+    const isPassedOn = passed.some((hops) => Array.isArray(hops) && hops.length > 0);
+    const isLocal = typeof fieldOf(body, 'recipient_gateway_url') !== 'string' && !isPassedOn;
     if (isLocal && typeof sessionId === 'string') await visibleSession(context, request, sessionId);
   };
 

@@ -81,7 +81,7 @@ class LogSource implements PushedSource {
 /** A browser that reconnects repeats its first URL and adds Last-Event-ID: the larger of the two is where it stopped. */
 function cursorOf(request: FastifyRequest, after: number | undefined, lastSeq: number): number {
   const header = request.headers['last-event-id'];
-  const seen = typeof header === 'string' && /^\d{1,15}$/.test(header) ? Number(header) : 0;
+  const seen = typeof header === 'string' && /^\d+$/.test(header) ? Number(header) : 0;
   // With a cursor beyond the end of the log, the client would miss the next events.
   return Math.min(Math.max(after ?? 0, seen), lastSeq);
 }

@@ -29,8 +29,9 @@ export function messageBodyOf(sessionId: string, outcome: TurnOutcome) {
   const { message, text, agent, usage, pending, ended } = outcome;
   const parts = message?.thinking ? outcome.parts : outcome.parts.filter((part) => part.type !== 'reasoning');
   const files = (message?.files ?? []).map((path) => ({ type: 'file', path }));
-  // A turn without text stored no message. Its id is then made from the turn's, so that a repeated request gets the same one.
-  const assistantMessageId = outcome.assistantMessageId ?? outcome.turnId.replace('turn_', 'msg_');
+  // A turn without text stored no message. Its id is then made from the turn's, so that a repeated request gets the same one. Without
+  // the number it would be the user's message, as the input items of responses name it.
+  const assistantMessageId = outcome.assistantMessageId ?? `${outcome.turnId.replace('turn_', 'msg_')}_0`;
   return {
     text,
     session_id: sessionId,

@@ -35,7 +35,10 @@ export async function resolveApproval(
     }
     if (!projector.ended) throw new CutShort();
     const session = await visibleSession(context, request, sessionId);
-    return { events, session: sessionBodyOf(session, request.agent, organization.slug) };
+    // By now another turn may ask, or somebody may have answered what this one asked again.
+    const isOwn = session.pendingInput?.request_id === events.at(-1)?.data.request_id;
+    const shown = isOwn ? session : { ...session, pendingInput: null };
+    return { events, session: sessionBodyOf(shown, request.agent, organization.slug) };
   }
 
   return sendLongJson(reply, continuation(), failureBody);

@@ -38,7 +38,7 @@ export const resolveBody = Type.Object(
 
 export const listQuery = Type.Object({
   active: Type.Optional(Type.Boolean({ default: false, description: 'Only sessions that were active in the last 15 minutes.' })),
-  page: Type.Optional(Type.Integer({ default: 1, description: 'Counted from 1.' })),
+  page: Type.Optional(Type.Integer({ default: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'Counted from 1.' })),
   per_page: Type.Optional(Type.Integer({ default: 50, description: 'Page size, clamped to 1..200.' })),
 });
 

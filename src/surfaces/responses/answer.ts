@@ -40,6 +40,8 @@ export class ResponseAnswer {
   failure: { code: string; message: string } | undefined;
   private readonly echo: RequestEcho;
   private readonly model: string;
+  /** In milliseconds. A response that continues its turn has the time of the approval, once its event was applied. */
+  private createdAt: number;
   private usage: Usage = noUsage;
   /** What the turn used before this response began. */
   private usageBefore: Usage = noUsage;
@@ -49,11 +51,13 @@ export class ResponseAnswer {
     this.place = place;
     this.model = model;
     this.echo = echo;
+    this.createdAt = timeOfId(place.turnId);
   }
 
   apply(event: StoredEvent): void {
     const usage = usageIn(event) ?? noUsage;
     if (event.seq <= this.place.after) {
+      if (event.seq === this.place.after) this.createdAt = event.createdAt.getTime();
       this.usageBefore = addUsage(this.usageBefore, usage);
       return;
     }
@@ -90,7 +94,7 @@ export class ResponseAnswer {
     return {
       id: this.place.responseId,
       object: 'response' as const,
-      created_at: Math.floor(timeOfId(this.place.turnId) / 1000),
+      created_at: Math.floor(this.createdAt / 1000),
       status: this.status,
       model: this.echo.model ?? this.model,
       output: this.items,

@@ -30,9 +30,9 @@ export class ResponseProjector {
     this.startingAfter = startingAfter;
   }
 
-  /** The first two events, which do not depend on the turn. */
+  /** What is sent before the turn is read. A response that continues its turn cannot begin before its approval was read. */
   begin(): string {
-    return this.responseFrame('response.created') + this.responseFrame('response.in_progress');
+    return this.answer.place.after === 0 ? this.opening() : '';
   }
 
   /**
@@ -41,17 +41,18 @@ export class ResponseProjector {
    */
   close(reason: ClosingReason): string {
     if (this.ended) return '';
+    const opening = this.nextNumber === 0 ? this.opening() : '';
     const error = closingError(reason);
     const response = { ...this.answer.body(), status: 'failed', error: { code: error.code, message: error.message } };
     const last = this.nextNumber - 1;
-    return frameText('response.failed', last, { response }) + frameText('error', last, errorData(error));
+    return opening + frameText('response.failed', last, { response }) + frameText('error', last, errorData(error));
   }
 
   project(update: SessionUpdate): string {
     if (!isStored(update)) return this.projectLive(update);
     if (update.seq <= this.answer.place.after) {
       this.answer.apply(update);
-      return '';
+      return update.seq === this.answer.place.after ? this.opening() : '';
     }
     const missing = update.type === 'message-produced' ? this.shown.addStored(update.data) : undefined;
     // These follow the message of their step in the log: a message that is not stored by now never will be.
@@ -61,6 +62,10 @@ export class ResponseProjector {
     this.answer.apply(update);
     for (let index = known; index < this.answer.items.length; index += 1) text += this.addItem(index, missing?.text);
     return text + this.finish(update);
+  }
+
+  private opening(): string {
+    return this.responseFrame('response.created') + this.responseFrame('response.in_progress');
   }
 
   private projectLive(fragment: LiveFragment): string {

@@ -70,6 +70,10 @@ test('an unknown recipient or session is 404, also when it is another org’s or
     await deliver(org, { recipient_id: 'helper', session_id: theirs, event }),
     await submit(org, { session_id: theirs }),
     await deliver(org, { session_id: theirs }),
+    await submit(org, { session_id: theirs, hops: [] }),
+    await submit(org, { session_id: theirs, hops: 'https://there.example.com' }),
+    await deliver(org, { session_id: theirs, event: { hops: [] } }),
+    await deliver(org, { session_id: theirs, recipient_gateway_url: 7 }),
   ];
   await createAgent(parley, org.key, 'former');
   const former = (await parley.call('POST', `/${org.slug}/former/v1/sessions`, { key: org.key })).body.id;

@@ -65,6 +65,27 @@ test('a cursor beyond the log misses nothing that comes', async () => {
   );
 });
 
+test('a cursor of any size beyond the log, in the query or in Last-Event-ID, repeats nothing of it', async () => {
+  const id = await client.create();
+  await client.say(id, '/say one');
+  const { length } = await client.untilIdle(id);
+  const cursors = ['1000', '9007199254740993', '9'.repeat(20), '9'.repeat(400)];
+  const streams = await Promise.all(
+    cursors.flatMap((cursor) => [
+      client.follow(id, `?until=idle&after=${cursor}`),
+      client.follow(id, '?until=idle', { 'last-event-id': cursor }),
+    ]),
+  );
+  await client.say(id, '/say two');
+  for (const stream of streams) {
+    assert.equal(stream.response.status, 200);
+    assert.deepEqual(
+      (await collect(stream)).map((frame) => frame.data.seq),
+      [1, 2, 3, 4].map((index) => length + index),
+    );
+  }
+});
+
 test('the stream stays open across turns', async () => {
   const id = await client.create();
   const stream = await client.follow(id);

@@ -40,7 +40,7 @@ test('a bad event is 400 and logs nothing', async () => {
     const answer = await client.post(id, body);
     assert.equal(answer.status, 400, `${JSON.stringify(body)?.slice(0, 60)} gave ${answer.status} ${answer.text}`);
   }
-  for (const query of ['?after=-1', '?after=x', '?until=later', '?deltas=perhaps']) {
+  for (const query of ['?after=-1', '?after=x', '?after=1.5', '?until=later', '?deltas=perhaps']) {
     assert.equal((await client.request('GET', `/sessions/${id}/events/stream${query}`)).status, 400, query);
   }
   assert.equal((await client.post(id, { type: 'user.interrupt' }, { 'idempotency-key': 'x'.repeat(256) })).status, 400);

@@ -69,6 +69,38 @@ test('an instance over its spend cap is refused; another instance is not', async
   assert.equal((await say(acme, 'hello', { end_user_id: 'ada' }, 'shop')).status, 200, 'nor is hers at another agent');
 });
 
+test('no token is minted for an instance over its spend cap, whose turns would be refused; for others it is', async () => {
+  const org = await organizationWithAgent('capped-tokens', { instance: { scope: 'end_user' } });
+  const { key } = org;
+  await createAgent(parley, key, 'shared', { instance: { scope: 'shared' } });
+  await createAgent(parley, key, 'apart', { instance: { scope: 'session' } });
+  await parley.call('POST', '/api/agents', { key, body: { slug: 'bare' } });
+  const spent = [{ end_user_id: 'ann' }, { agent_instance_id: 'payroll' }];
+  for (const metadata of spent) for (const agent of ['desk', 'shared', 'apart']) await say(org, 'hello', metadata, agent);
+  await parley.call('PUT', '/api/budget', { key, body: { instance_spend_cap_micros: 1 } });
+  const cases: [agent: string, body: Record<string, unknown>, status: number][] = [
+    ['desk', { end_user_id: 'ann' }, 402],
+    ['desk', { end_user_id: 'bob' }, 200],
+    ['desk', {}, 200],
+    ['desk', { metadata: { end_user_id: 'ann' } }, 200],
+    ['desk', { agent_instance_id: 'payroll' }, 402],
+    ['desk', { end_user_id: 'bob', metadata: { agent_instance_id: 'payroll' } }, 402],
+    ['desk', { end_user_id: 'ann', agent_instance_id: 'other' }, 200],
+    ['shared', {}, 402],
+    ['apart', { end_user_id: 'ann' }, 200],
+    ['bare', { end_user_id: 'ann' }, 200],
+  ];
+  for (const [agent, body, status] of cases) {
+    for (const headers of [{}, { 'idempotency-key': JSON.stringify([agent, body]) }]) {
+      const mint = await parley.call('POST', `/api/agents/${agent}/session_tokens`, { key, body, headers });
+      assert.equal(mint.status, status, `${agent} ${JSON.stringify(body)}: ${mint.text}`);
+      if (status === 200) continue;
+      const message = 'The spending cap of this instance has been reached.';
+      assert.deepEqual(mint.body, { error: 'instance_spend_cap_exceeded', message });
+    }
+  }
+});
+
 test('a turn is counted by day, agent, model and end user, and nothing stays reserved', async () => {
   const acme = await organizationWithAgent('counted');
   await operate(parley, acme.slug, { credits_micros: 1_000_000 });

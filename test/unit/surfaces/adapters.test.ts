@@ -5,7 +5,10 @@ import { type ErrorKind, ServiceError } from '../../../src/errors.ts';
 import { newId, timeOfId } from '../../../src/ids.ts';
 import { ChatProjector, completionOf } from '../../../src/surfaces/chat-completions/project.ts';
 import { readMessages } from '../../../src/surfaces/chat-completions/read-messages.ts';
+import { ResponseAnswer } from '../../../src/surfaces/responses/answer.ts';
+import { ResponseProjector } from '../../../src/surfaces/responses/project.ts';
 import { readInput } from '../../../src/surfaces/responses/read-input.ts';
+import { responsePlace } from '../../../src/surfaces/responses/response-ids.ts';
 import { adapterError } from '../../../src/surfaces/shared/adapters/errors.ts';
 import { toWireError } from '../../../src/surfaces/shared/errors.ts';
 
@@ -30,6 +33,22 @@ test('every kind of error has the type and the code that client libraries look a
     assert.deepEqual(adapterError(toWireError(new ServiceError(kind, message))), { message, type, code, param });
     assert.equal(adapterError(toWireError(new ServiceError(kind, message, { code: 'other' }))).code, 'other');
   }
+});
+
+test('a stream of a response that goes on, which ends before its approval was read, has begun all the same', () => {
+  const place = responsePlace('turn_01M7EP1RA10000D2K7Q9V4B6XW', 5);
+  const projector = new ResponseProjector(new ResponseAnswer(place, 'helper', {}));
+  const text = projector.begin() + projector.close('server_shutdown');
+  const events = [...text.matchAll(/^event: (\S+)\ndata: \{"type":"\S+?","sequence_number":(\d+)/gm)];
+  assert.deepEqual(
+    events.map(([, type, number]) => [type, number]),
+    [
+      ['response.created', '0'],
+      ['response.in_progress', '1'],
+      ['response.failed', '1'],
+      ['error', '1'],
+    ],
+  );
 });
 
 const user = (content: string) => ({ role: 'user' as const, content });

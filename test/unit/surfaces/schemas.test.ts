@@ -27,7 +27,7 @@ test('a query becomes numbers and truth values where its schema has them, an emp
       { page: 2, active: true, q: '7' },
     ],
     [
-      { page: '-1.9', active: '0' },
+      { page: '-1', active: '0' },
       { page: -1, active: false },
     ],
     [
@@ -38,7 +38,11 @@ test('a query becomes numbers and truth values where its schema has them, an emp
       { page: ['1', '2'], active: 'FALSE', constructor: '1' },
       { page: ['1', '2'], active: false, constructor: '1' },
     ],
-    [{ page: '1e400' }, { page: '1e400' }],
+    ...['1e400', '1e3', '1.5', '2.0', '0x10', ' 1', 'Infinity', '-', '1n'].map((page): [object, object] => [{ page }, { page }]),
+    [{ page: '+007' }, { page: 7 }],
+    [{ page: '9007199254740991' }, { page: 9007199254740991 }],
+    [{ page: '9007199254740993' }, { page: 2 ** 53 }],
+    [{ page: `-${'9'.repeat(400)}` }, { page: -(2 ** 53) }],
     [{ page: '', active: '', q: '' }, { q: '' }],
   ];
   for (const [given, expected] of cases) assert.deepEqual(convertQuery(schema, given), expected);

@@ -1,9 +1,9 @@
 import type { preValidationAsyncHookHandler } from 'fastify';
-import type { Principal } from '../../../accounts/principal.ts';
+import type { Principal, TokenPrincipal } from '../../../accounts/principal.ts';
 import { ServiceError } from '../../../errors.ts';
 import { endUserOf, instanceIdOf } from '../../../session/metadata.ts';
 import { fieldOf } from '../../../text/json.ts';
-import type { SessionRequest } from '../../../turn/open-session.ts';
+import type { SessionIdentity } from '../../../turn/open-session.ts';
 import { principalOf } from './authenticate.ts';
 import { assertTranscriptsOpen } from './support-access.ts';
 
@@ -20,18 +20,22 @@ export const refuseOtherIdentity: preValidationAsyncHookHandler = async (request
     throw new ServiceError('forbidden', 'The metadata names a different end user than the session token.', { code: 'identity_mismatch' });
 };
 
-/** Whom a new session belongs to. Metadata from a browser is only a claim; what its session token contains was set by the customer. */
-export function identityOf(
-  principal: Principal,
-  metadata: Record<string, unknown>,
-): Pick<SessionRequest, 'metadata' | 'endUserId' | 'isVisitor' | 'agentInstanceId'> {
-  if (principal.type !== 'token') return { metadata, agentInstanceId: instanceIdOf(metadata) };
-  const { agent_instance_id: _untrusted, ...rest } = metadata;
+/** Whom a new session belongs to. */
+export function identityOf(principal: Principal, metadata: Record<string, unknown>): SessionIdentity {
+  return principal.type === 'token' ? identityOfToken(principal, metadata) : { metadata, agentInstanceId: instanceIdOf(metadata) };
+}
+
+/** The same for a session token. Metadata from a browser is only a claim; what the token contains was set by the customer. */
+export function identityOfToken(
+  token: Pick<TokenPrincipal, 'endUserId' | 'agentInstanceId' | 'metadata'>,
+  claimed: Record<string, unknown> = {},
+): SessionIdentity {
+  const { agent_instance_id: _untrusted, ...rest } = claimed;
   return {
-    metadata: { ...rest, ...principal.metadata },
-    endUserId: principal.endUserId,
-    isVisitor: principal.endUserId === undefined,
-    agentInstanceId: principal.agentInstanceId ?? instanceIdOf(principal.metadata),
+    metadata: { ...rest, ...token.metadata },
+    endUserId: token.endUserId,
+    isVisitor: token.endUserId === undefined,
+    agentInstanceId: token.agentInstanceId ?? instanceIdOf(token.metadata),
   };
 }
 

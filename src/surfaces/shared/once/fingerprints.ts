@@ -30,9 +30,9 @@ export function operatorFingerprintOf(request: FastifyRequest): string {
   return fingerprintOf(request, 'operator');
 }
 
-/** Some routes name the session in a header: the same body for another session is another request. */
+/** Where a header names the session, the same body for another session is another request. */
 function fingerprintOf(request: FastifyRequest, caller: string): string {
-  const named = request.headers['x-svc-session'];
+  const named = headerSessionOf(request);
   const session = typeof named === 'string' ? `\nsession ${named}` : '';
   return hash('sha256', `${caller}\n${request.method} ${request.url}${session}\n${request.rawBody}`, 'base64url');
 }
@@ -52,7 +52,12 @@ function credentialOf(request: FastifyRequest, principal: Principal): string {
   }
 }
 
-/** The session that the request is about, if the path names it, or a header that the route reads: elsewhere anyone could send the same. */
-function sessionNamedBy({ headers, params, routeOptions }: FastifyRequest): unknown {
-  return fieldOf(params, 'session_id') ?? (routeOptions.config.sessionInHeader ? headers['x-svc-session'] : undefined);
+/** The session that the request is about, if the path or a header names it. */
+function sessionNamedBy(request: FastifyRequest): unknown {
+  return fieldOf(request.params, 'session_id') ?? headerSessionOf(request);
+}
+
+/** Undefined on routes that do not read the header: there anyone could send the same one. */
+function headerSessionOf({ headers, routeOptions }: FastifyRequest): unknown {
+  return routeOptions.config.sessionInHeader ? headers['x-svc-session'] : undefined;
 }

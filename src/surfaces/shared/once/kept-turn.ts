@@ -6,7 +6,7 @@ import { retryWindowMs } from '../../../turn/find-turns.ts';
 import { subscribeAgain, type WatchableTurn } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
 import { retryFingerprintOf } from './fingerprints.ts';
-import { idempotencyKey, isLibraryRetry, openAnswer, requestKeyOf, sealAnswer } from './idempotency.ts';
+import { idempotencyKey, mayBeRepetition, openAnswer, requestKeyOf, sealAnswer } from './idempotency.ts';
 
 /** What is kept of a turn whose session is deleted after it, so that a repeated request gets the same answer. */
 interface KeptTurn {
@@ -64,11 +64,6 @@ async function findKept(context: Context, request: FastifyRequest) {
   const row = await readKey(context.database.db, requestKey, withinMs);
   if (row?.fingerprint !== requestKey.fingerprint || row.response === null) return undefined;
   return { requestKey, turnId: row.turnId, response: row.response };
-}
-
-/** Whether the client may have sent this request before. Then it may name a session that was deleted after its turn. */
-export function mayBeRepetition(request: FastifyRequest): boolean {
-  return request.headers['idempotency-key'] !== undefined || isLibraryRetry(request);
 }
 
 /** Where the answer is kept: under the Idempotency-Key, or, for a client library that retries without one, the fingerprint. */

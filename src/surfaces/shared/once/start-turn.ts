@@ -7,7 +7,7 @@ import type { Admission } from '../../../turn/turns.ts';
 import type { WatchableTurn } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
 import { retryFingerprintOf } from './fingerprints.ts';
-import { idempotencyKey, isLibraryRetry, requestKeyOf, sayReplayed } from './idempotency.ts';
+import { idempotencyKey, isLibraryRetry, mayBeRepetition, requestKeyOf, sayReplayed } from './idempotency.ts';
 import { findKeptTurn, openKeptTurn } from './kept-turn.ts';
 
 // The turn that an earlier copy of a request started is found by its Idempotency-Key (`findTurnOfKey`), as the automatic retry of a client
@@ -71,13 +71,11 @@ export async function findRetriedTurn(context: Context, request: FastifyRequest,
 
 /** The id of the turn that an earlier copy of this request started; undefined also if a different request used its Idempotency-Key. */
 export async function findEarlierTurnId(context: Context, request: FastifyRequest): Promise<string | undefined> {
+  if (!mayBeRepetition(request)) return undefined;
   const requestKey = requestKeyOf(request);
-  if (requestKey !== undefined) {
-    const earlier = await readKey(context.database.db, requestKey);
-    return earlier?.fingerprint === requestKey.fingerprint ? (earlier.turnId ?? undefined) : undefined;
-  }
-  if (!isLibraryRetry(request)) return undefined;
-  return findTurnOfRetry(context, request);
+  if (requestKey === undefined) return findTurnOfRetry(context, request);
+  const earlier = await readKey(context.database.db, requestKey);
+  return earlier?.fingerprint === requestKey.fingerprint ? (earlier.turnId ?? undefined) : undefined;
 }
 
 /** The id of the turn that an earlier copy of a client library's retry started. */

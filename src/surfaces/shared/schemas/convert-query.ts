@@ -17,9 +17,17 @@ export function convertQuery(schema: object, query: unknown): unknown {
 
 function convert(type: unknown, value: unknown): unknown {
   if (typeof value !== 'string') return value;
-  if (type === 'integer') return Number.isFinite(Number(value)) ? Math.trunc(Number(value)) : value;
+  if (type === 'integer') return /^[+-]?\d+$/.test(value) ? nearest(Number(value)) : value;
   if (type === 'boolean') return truthValues.get(value.toLowerCase()) ?? value;
   return value;
+}
+
+/**
+ * An integer that no number holds exactly becomes 2^53, or -2^53: a limit is clamped and a cursor is at the end either way. Where it
+ * has to be exact, the schema has a maximum, and the validation refuses it.
+ */
+function nearest(integer: number): number {
+  return Math.max(-(2 ** 53), Math.min(2 ** 53, integer));
 }
 
 const truthValues = new Map([
