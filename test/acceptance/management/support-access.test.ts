@@ -107,6 +107,22 @@ test('while support access is off, a member is shown no files of an end user or 
   assert.deepEqual([own.status, own.body.output_text], [200, 'files answered: The workspace is empty.']);
 });
 
+test('while support access is off, a member gets no session token, with which they would read what its end user reads; a key does', async () => {
+  const silent = await createOrganization(parley, 'silent');
+  await createAgent(parley, silent.key, 'desk');
+  const headers = await browserOf(parley, silent, 'minter@example.com', 'owner');
+  const mint = (caller: { key: string } | { headers: Record<string, string> }, body: unknown) =>
+    parley.call('POST', '/api/agents/desk/session_tokens', { ...caller, body });
+  assert.equal((await mint({ headers }, { end_user_id: 'ada' })).status, 200);
+  await parley.call('PATCH', '/api/organization', { key: silent.key, body: { support_access: { transcripts: false } } });
+  // Without an end user the token would list what visitors said, and with an instance it would show its files.
+  for (const body of [{ end_user_id: 'ada' }, {}, { agent_instance_id: 'ward' }]) {
+    const { status, text } = await mint({ headers }, body);
+    assert.deepEqual([status, text], [403, '{"error":"forbidden","message":"Transcript access is disabled for this organization"}']);
+  }
+  assert.equal((await mint({ key: silent.key }, { end_user_id: 'ada' })).status, 200);
+});
+
 test('turning support access off ends the stream of a member who had opened another before it was on', { timeout: 20_000 }, async () => {
   const watched = await createOrganization(parley, 'watched');
   await createAgent(parley, watched.key, 'desk');

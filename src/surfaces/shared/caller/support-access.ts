@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import type { Context } from '../../../context.ts';
 import { ServiceError } from '../../../errors.ts';
 import { instanceIdOf } from '../../../session/metadata.ts';
@@ -26,6 +26,11 @@ export async function assertMayJoin(context: Context, request: FastifyRequest, s
   if (type !== 'member' || organization.transcriptsAccess) return;
   assertOpenToMember(request, await visibleSession(context, request, sessionId));
 }
+
+/** The same, as a hook, for what would let a member read sessions of anyone. */
+export const requireOpenToMembers: onRequestAsyncHookHandler = async (request) => {
+  if (principalOf(request).type === 'member') assertTranscriptsOpen(request);
+};
 
 /** Metadata is what any client says, so this counts only for a session that has no end user and no instance with a name. */
 function isOfPlayground({ metadata, endUserId }: Session): boolean {
