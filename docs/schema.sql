@@ -158,6 +158,7 @@ create table deliveries (
   claimed_by text,
   created_at timestamp with time zone not null,
   delivered_at timestamp with time zone,
+  claimed_manually boolean not null default false,
   constraint deliveries_check CHECK (((endpoint_id IS NULL) <> (gateway_url IS NULL))),
   constraint deliveries_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id) ON DELETE CASCADE,
   constraint deliveries_pkey PRIMARY KEY (id),

@@ -124,12 +124,13 @@ export async function withdrawInvitation(
 }
 
 /**
- * Withdraws every open invitation to the member's address. The caller records each of them with `recordWithdrawal` once it
- * has locked all rows that it needs.
+ * Withdraws the open invitations to the member's address, up to the role `highestRole`. The caller records each of them with
+ * `recordWithdrawal` once it has locked all rows that it needs.
  */
-export async function withdrawInvitationsTo(transaction: Db, actor: Actor, userId: string): Promise<Withdrawn[]> {
+export async function withdrawInvitationsTo(transaction: Db, actor: Actor, userId: string, highestRole: Role): Promise<Withdrawn[]> {
+  const roles = rolesFromHighest.slice(rolesFromHighest.indexOf(highestRole));
   const email = selectMember(transaction, actor.orgId).select('users.email').where('users.id', '=', userId);
-  return withdrawOpen(transaction, actor).where('email', '=', email).execute();
+  return withdrawOpen(transaction, actor).where('email', '=', email).where('role', 'in', roles).execute();
 }
 
 type Withdrawn = Pick<Selectable<Schema['invitations']>, 'id' | 'email' | 'role'>;

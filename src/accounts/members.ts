@@ -63,11 +63,16 @@ export async function changeRole(
   return { ...member, role };
 }
 
-/** False when the org has no such member. */
-export async function removeMember(transaction: Db, actor: Actor, userId: string, assertMayRevoke: AssertMayRevoke): Promise<boolean> {
+/** False when the org has no such member. `highestRole` is the highest that the caller may take away. */
+export async function removeMember(
+  transaction: Db,
+  actor: Actor,
+  userId: string,
+  { highestRole, assertMayRevoke }: { highestRole: Role; assertMayRevoke: AssertMayRevoke },
+): Promise<boolean> {
   // Invitations, then the user, then members: the order in which `acceptInvitation` locks them, so that the two cannot deadlock.
-  // With another open invitation the removed member could join again at once.
-  const invitations = await withdrawInvitationsTo(transaction, actor, userId);
+  // With another open invitation the removed member could join again at once. Those stay that the caller may not withdraw.
+  const invitations = await withdrawInvitationsTo(transaction, actor, userId, highestRole);
   // Waits for the same person's joining of another org, which keeps the account from being deleted below.
   await transaction.selectFrom('users').select('id').where('id', '=', userId).forUpdate().execute();
   const { member, own } = await lockMembers(transaction, actor, userId);

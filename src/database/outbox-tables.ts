@@ -36,6 +36,7 @@ export interface DeliveriesTable {
   resend_requested: Generated<boolean>;
   due_at: Nullable<Date>;
   claimed_by: Nullable<string>;
+  claimed_manually: Generated<boolean>;
   created_at: CreatedAt;
   delivered_at: Nullable<Date>;
 }

@@ -151,7 +151,8 @@ async function writeResults(transaction: Db, processId: string, results: readonl
         when r.manual then d.next_attempt_at
         else r.next_at end,
       delivered_at = case when r.ok then coalesce(d.delivered_at, ${now}) else d.delivered_at end,
-      claimed_by = null
+      claimed_by = null,
+      claimed_manually = false
     from results r where d.id = r.id and (d.claimed_by = ${processId} or r.ok)`.execute(transaction);
 }
 

@@ -133,10 +133,10 @@ export async function claimDeliveries(db: Db, options: ClaimOptions): Promise<{ 
       union all
       (select id from in_turn where troubled order by turn, place, due_at limit ${slots.troubled})
     ), locked as (
-      select id, resend_requested or is_test or state <> 'pending' as manual from deliveries
+      select id, resend_requested or is_test or state <> 'pending' or claimed_manually as manual from deliveries
       where id in (select id from chosen) and due_at <= ${now} and id not in ${uuidList(running)} for update skip locked
     ), claimed as (
-      update deliveries d set due_at = ${leaseUntil}, claimed_by = ${processId}, resend_requested = false
+      update deliveries d set due_at = ${leaseUntil}, claimed_by = ${processId}, resend_requested = false, claimed_manually = locked.manual
       from locked where d.id = locked.id
       returning d.id, d.lane, d.org_id, d.type, d.body, d.attempt_count, locked.manual, d.endpoint_id, d.gateway_url
     )
@@ -170,10 +170,15 @@ export async function bringForward(db: Db, now: Date): Promise<void> {
 
 /** Gives up the claims of this process, so that others can take the deliveries at once. */
 export async function releaseClaims(db: Db, processId: string, now: Date): Promise<void> {
-  await sql`update deliveries set due_at = ${now}, claimed_by = null where claimed_by = ${processId}`.execute(db);
+  await sql`update deliveries set ${released(now)} where claimed_by = ${processId}`.execute(db);
 }
 
 /** For the start on the embedded database, which one process uses at a time: every claim is from a process that has ended. */
 export async function releaseAllClaims(db: Db, now: Date): Promise<void> {
-  await sql`update deliveries set due_at = ${now}, claimed_by = null where claimed_by is not null`.execute(db);
+  await sql`update deliveries set ${released(now)} where claimed_by is not null`.execute(db);
+}
+
+/** What was to be sent again still is: also to a disabled endpoint, and without counting as a failure. */
+function released(now: Date) {
+  return sql`due_at = ${now}, claimed_by = null, resend_requested = resend_requested or claimed_manually, claimed_manually = false`;
 }

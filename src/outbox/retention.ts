@@ -4,16 +4,25 @@ import type { Db } from '../database/database.ts';
 const batchLength = 1_000;
 
 /**
+ * What goes when it is old. A delivery that was recovered, or is sent again, may be as old and have attempts before it: it stays until they
+ * have ended, unless it is held back. A gateway event that still awaits its reply stays too: its turn may be paused for an approval for
+ * any length of time.
+ */
+const isDone = {
+  deliveries: sql`due_at is null`,
+  webhook_events: sql`true`,
+  gateway_events: sql`state <> 'admitted'`,
+};
+
+/**
  * Deletes deliveries and events older than so many days, in small steps that do not block others. It uses the clock of the
- * database, because a process whose own clock is weeks ahead would delete too much. A gateway event that still awaits its reply
- * is kept: its turn may be paused for an approval for any length of time.
+ * database, because a process whose own clock is weeks ahead would delete too much.
  */
 export async function dropOldDeliveries(db: Db, days: number): Promise<void> {
-  for (const table of ['deliveries', 'webhook_events', 'gateway_events']) {
-    const isDone = table === 'gateway_events' ? sql`state <> 'admitted'` : sql`true`;
+  for (const [table, condition] of Object.entries(isDone)) {
     for (let dropped = batchLength; dropped === batchLength; ) {
       const { numAffectedRows } = await sql`delete from ${sql.table(table)} where ctid in
-        (select ctid from ${sql.table(table)} where created_at < now() - ${days} * interval '1 day' and ${isDone} order by created_at limit ${batchLength})`.execute(
+        (select ctid from ${sql.table(table)} where created_at < now() - ${days} * interval '1 day' and ${condition} order by created_at limit ${batchLength})`.execute(
         db,
       );
       dropped = Number(numAffectedRows ?? 0);

@@ -1,5 +1,8 @@
 // Sends requests as raw bytes, such as no HTTP client would send.
+import { once } from 'node:events';
+import { request as requestOver } from 'node:http';
 import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 
 export interface RawAnswer {
   /** 0: the connection was closed without an answer. */
@@ -30,6 +33,30 @@ export function sendBytes(port: number, bytes: Buffer | string, patienceMs = 5_0
     socket.on('close', () => finish(false));
     socket.write(bytes);
   });
+}
+
+export interface LateRequest {
+  headers: Record<string, string>;
+  body: unknown;
+}
+
+/** Sends the headers of a request, and resolves once the server has them; its body follows when `finish` is called. */
+export async function sendLate(url: string, method: string, path: string, { headers, body }: LateRequest) {
+  const request = requestOver(new URL(path, url), {
+    method,
+    headers: { 'content-type': 'application/json', expect: '100-continue', ...headers },
+  });
+  const answered = once(request, 'response');
+  answered.catch(() => {});
+  request.flushHeaders();
+  await once(request, 'continue');
+  return {
+    async finish(): Promise<{ status: number; body: string }> {
+      request.end(JSON.stringify(body));
+      const [response] = await answered;
+      return { status: response.statusCode, body: await text(response) };
+    },
+  };
 }
 
 function isComplete(text: string): boolean {

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { FastifyRequest, onRequestAsyncHookHandler, preValidationAsyncHookHandler } from 'fastify';
+import type { FastifyRequest, preValidationAsyncHookHandler } from 'fastify';
 import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import type { GatewayEvent } from '../../gateway/event.ts';
@@ -8,7 +8,7 @@ import { assertMetadata } from '../../session/metadata.ts';
 import { fieldOf } from '../../text/json.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { defaultAgent } from '../shared/caller/default-agent.ts';
-import { assertTranscriptsOpen } from '../shared/caller/support-access.ts';
+import { requireOpenToMembers } from '../shared/caller/support-access.ts';
 import { visibleSession } from '../shared/caller/visible-session.ts';
 import type { Server } from '../shared/fastify.ts';
 import { retryFingerprintOf } from '../shared/once/fingerprints.ts';
@@ -25,7 +25,8 @@ const ok = { status: 'ok' as const };
 export function gatewayRoutes(server: Server, context: Context): void {
   const { gateway } = context;
   if (gateway === undefined) return;
-  const onRequest = [requireKey(context), refuseListeningMember];
+  // Whoever takes part in a session is sent what is said in it, at a gateway of their choice.
+  const onRequest = [requireKey(context), requireOpenToMembers];
   // Runs before the body is validated: a session that the caller cannot see is 404, whatever else is wrong. Not checked are events
   // for another gateway, whose session is there, and events from another gateway: one that was here before is dropped silently.
   const requireLocalSession: preValidationAsyncHookHandler = async (request) => {
@@ -94,11 +95,6 @@ export function gatewayRoutes(server: Server, context: Context): void {
     },
   );
 }
-
-/** Whoever takes part in a session is sent what is said in it, at a gateway of their choice: a member only while support access is on. */
-const refuseListeningMember: onRequestAsyncHookHandler = async (request) => {
-  if (principalOf(request).type === 'member') assertTranscriptsOpen(request);
-};
 
 /** An event without an id gets one from the Idempotency-Key and the time of its first use, so that a retry is the same event. */
 function eventOf(body: Static<typeof eventBody>, request: FastifyRequest, metadataField: string, takenAt: Date | undefined): GatewayEvent {

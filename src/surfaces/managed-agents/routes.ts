@@ -35,21 +35,22 @@ const tags = ['Managed agents'];
 /** The managed-agents surface: a session is an ordered log that a browser can follow, and replay from any point. */
 export function managedAgentRoutes(server: Server, context: Context): void {
   registerForBrowsers(server, context.config, '/:org/:agent/v1/managed-agents', (scope) => {
-    scope.addHook('onRequest', requireAgent(context, 'key-or-token'));
-    collectionRoutes(scope, context);
-    conversationRoutes(scope, context);
-    readingRoutes(scope, context);
-    mcpRoute(scope, context);
+    const guard = requireAgent(context, 'key-or-token');
+    collectionRoutes(scope, context, guard);
+    conversationRoutes(scope, context, guard);
+    readingRoutes(scope, context, guard);
+    mcpRoute(scope, context, guard);
   });
 }
 
-function collectionRoutes(server: Server, context: Context): void {
+function collectionRoutes(server: Server, context: Context, guard: onRequestAsyncHookHandler): void {
   const { db } = context.database;
 
   server.post(
     '/sessions',
     {
       config,
+      onRequest: [guard],
       preValidation: [refuseOtherIdentity],
       schema: {
         tags,
@@ -83,6 +84,7 @@ function collectionRoutes(server: Server, context: Context): void {
     '/sessions',
     {
       config,
+      onRequest: [guard],
       schema: { tags, summary: 'List managed sessions', querystring: schemas.endUserQuery, response: answered(200, schemas.sessionList) },
     },
     async (request, reply) => {
@@ -93,15 +95,16 @@ function collectionRoutes(server: Server, context: Context): void {
   );
 }
 
-function conversationRoutes(server: Server, context: Context): void {
-  const onRequest = [requireSession(context)];
+function conversationRoutes(server: Server, context: Context, guard: onRequestAsyncHookHandler): void {
+  const onRequest = [guard, requireSession(context)];
+  // Checked from memory, as on the other surfaces: while one message waited for the database here, a later one could overtake it.
+  const seesSession: onRequestAsyncHookHandler = (request) => visibleSetting(context, request, pathParameter(request, 'session_id'));
 
   server.post(
     '/sessions/:session_id/events',
     {
       config,
-      // Checked from memory, as on the other surfaces: while one message waited for the database here, a later one could overtake it.
-      onRequest: (request) => visibleSetting(context, request, pathParameter(request, 'session_id')),
+      onRequest: [guard, seesSession],
       schema: { tags, summary: 'Post a user event', body: schemas.eventBody, response: answered(202, schemas.accepted) },
     },
     async (request, reply) => {
@@ -183,8 +186,8 @@ function conversationRoutes(server: Server, context: Context): void {
   );
 }
 
-function readingRoutes(server: Server, context: Context): void {
-  const onRequest = [requireSession(context), requireOpenToMember];
+function readingRoutes(server: Server, context: Context, guard: onRequestAsyncHookHandler): void {
+  const onRequest = [guard, requireSession(context), requireOpenToMember];
 
   server.get(
     '/sessions/:session_id',
@@ -210,17 +213,19 @@ function readingRoutes(server: Server, context: Context): void {
   );
 }
 
-function mcpRoute(server: Server, context: Context): void {
+function mcpRoute(server: Server, context: Context, guard: onRequestAsyncHookHandler): void {
+  const findSession: onRequestAsyncHookHandler = async (request) => {
+    const sessionId = request.headers['x-svc-session'];
+    if (typeof sessionId !== 'string') return;
+    request.session = await visibleSession(context, request, sessionId);
+    await requireOpenToMember(request);
+  };
+
   server.post(
     '/mcp',
     {
       config: { ...config, sessionInHeader: true },
-      onRequest: async (request) => {
-        const sessionId = request.headers['x-svc-session'];
-        if (typeof sessionId !== 'string') return;
-        request.session = await visibleSession(context, request, sessionId);
-        await requireOpenToMember(request);
-      },
+      onRequest: [guard, findSession],
       schema: {
         tags,
         summary: "Use the session's MCP servers",

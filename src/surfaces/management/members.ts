@@ -12,7 +12,7 @@ import { answered } from '../shared/schemas/answers.ts';
 import { roleField } from '../shared/schemas/fields.ts';
 import { decodeTextCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
-import { assertMayGrant } from './roles.ts';
+import { assertMayGrant, highestRoleFor } from './roles.ts';
 
 const tags = ['Members'];
 const config = { family: 'management' as const };
@@ -94,8 +94,9 @@ export function memberRoutes(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const { userId } = await memberOfPath(request);
-      const assertMayRevoke = revocationCheck(principalOf(request));
-      return remove(context, request, reply, (transaction, actor) => removeMember(transaction, actor, userId, assertMayRevoke));
+      const principal = principalOf(request);
+      const limits = { highestRole: highestRoleFor(principal), assertMayRevoke: revocationCheck(principal) };
+      return remove(context, request, reply, (transaction, actor) => removeMember(transaction, actor, userId, limits));
     },
   );
 }

@@ -6,6 +6,7 @@ import { assertMetadata, endUserOf } from '../../session/metadata.ts';
 import { checkBudget, payerOfNew } from '../../turn/budget.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
 import { identityOfToken } from '../shared/caller/identity.ts';
+import { requireOpenToMembers } from '../shared/caller/support-access.ts';
 import { recordOnce } from '../shared/change.ts';
 import type { WireError } from '../shared/errors.ts';
 import type { Server } from '../shared/fastify.ts';
@@ -69,7 +70,8 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
     '/api/agents/:slug/session_tokens',
     {
       config: { family: 'management', errorBody: flatError },
-      onRequest: requireAgentOfPath(context, 'session_tokens:mint'),
+      // With a token, a member would read what its end user reads.
+      onRequest: [...requireAgentOfPath(context, 'session_tokens:mint'), requireOpenToMembers],
       schema: {
         tags: ['Session tokens'],
         summary: 'Mint a session token',

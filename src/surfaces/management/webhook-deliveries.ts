@@ -5,6 +5,7 @@ import { findDelivery, listDeliveries, resendDelivery, sendTest } from '../../ou
 import { isEventType } from '../../outbox/event-types.ts';
 import { recoverRange } from '../../outbox/recover.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
+import { isClosedToMember } from '../shared/caller/support-access.ts';
 import { changeOnce } from '../shared/change.ts';
 import type { Server } from '../shared/fastify.ts';
 import { answerOnce } from '../shared/once/answer-once.ts';
@@ -13,7 +14,7 @@ import { answered } from '../shared/schemas/answers.ts';
 import { decodeBigintCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
 import { endpointOfPath, requireEndpointOfPath } from './path.ts';
-import { deliveryObject, recoverBody, showDelivery, testBody } from './webhook-schemas.ts';
+import { deliveryObject, recoverBody, showDelivery, showWithoutMessage, testBody } from './webhook-schemas.ts';
 
 const tags = ['Webhooks'];
 const config = { family: 'management' as const };
@@ -47,7 +48,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
         limitOf(request.query),
         (limit) => listDeliveries(db, principalOf(request).organization.id, pathNumber(request, 'id'), { limit, ...filter }),
         (delivery) => delivery.position,
-        showDelivery,
+        projectionFor(request),
       );
     },
   );
@@ -72,7 +73,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
       const { organization } = principalOf(request);
       return changeOnce(context, request, reply, 202, async (transaction, actor) => {
         const delivery = orNotFound(await sendTest(transaction, organization, endpoint.id, type, actor.at));
-        return { delivery: showDelivery(delivery) };
+        return { delivery: projectionFor(request)(delivery) };
       });
     },
   );
@@ -110,7 +111,7 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
   server.get(
     '/api/webhook_deliveries/:id',
     { config, onRequest: [canRead], schema: { tags, summary: 'Fetch a delivery', response: answered(200, answer) } },
-    async (request) => ({ delivery: showDelivery(await deliveryOf(request)) }),
+    async (request) => ({ delivery: projectionFor(request)(await deliveryOf(request)) }),
   );
 
   server.post(
@@ -129,10 +130,15 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
       const id = deliveryId(request);
       return changeOnce(context, request, reply, 202, async (transaction, actor) => {
         const delivery = orNotFound(await resendDelivery(transaction, actor.orgId, id, actor.at));
-        return { delivery: showDelivery(delivery) };
+        return { delivery: projectionFor(request)(delivery) };
       });
     },
   );
+}
+
+/** The destination is sent all of it; a member is not shown what was said while support access is off. */
+function projectionFor(request: FastifyRequest) {
+  return isClosedToMember(request) ? showWithoutMessage : showDelivery;
 }
 
 /** Only a valid UUID reaches the database, where any other text would fail the statement. */

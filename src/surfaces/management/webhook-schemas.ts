@@ -138,3 +138,10 @@ export function showDelivery(delivery: Delivery) {
     })),
   };
 }
+
+/** The same without the message of a failed turn, in which a provider may quote the conversation. */
+export function showWithoutMessage(delivery: Delivery) {
+  const shown = showDelivery(delivery);
+  if (delivery.eventType !== 'turn.failed') return shown;
+  return { ...shown, payload: JSON.parse(delivery.body, (key, value) => (key === 'message' ? null : value)) };
+}

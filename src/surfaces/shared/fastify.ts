@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type {} from '@fastify/swagger';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
+import type { FastifyBaseLogger, FastifyInstance, onRequestAsyncHookHandler, RawServerDefault } from 'fastify';
 import type { Agent } from '../../accounts/agents.ts';
 import type { Principal } from '../../accounts/principal.ts';
 import type { Place } from '../../load/waiting-room.ts';
@@ -26,6 +26,8 @@ declare module 'fastify' {
     errorBody?: (error: WireError) => unknown;
     /** The route takes the session from `X-Svc-Session`, and refuses one that the caller cannot see. Others ignore this header. */
     sessionInHeader?: boolean;
+    /** What the route checks before the body is read: its `onRequest` hooks. */
+    checks?: onRequestAsyncHookHandler[];
   }
   interface FastifyInstance {
     /** The open event streams of this server. */
@@ -40,6 +42,8 @@ declare module 'fastify' {
     principal: Principal | undefined;
     /** Held while the request is processed. Left while it waits for its body, a turn or another server, and when it is answered. */
     place: Place | undefined;
+    /** When its place was left because its body had not come. */
+    awaitsBodySince: number | undefined;
     /** The turn that this request, or an earlier copy of it, started. */
     turn: { sessionId: string; turnId: string } | undefined;
     /** The agent that the path names, for routes below /{org}/{agent}. */

@@ -168,6 +168,23 @@ test('who is removed does not come back with another link to their address, and 
   assert.equal((await accept(elsewhere)).status, 201, 'another organization’s is its own');
 });
 
+test('an admin who removes a member withdraws no invitation that they could not withdraw by itself: the owner’s stays', async () => {
+  const alliance = await createOrganization(parley, 'alliance');
+  const owner = await browserOf(parley, alliance, 'alliance-owner@example.com', 'owner');
+  const admin = await browserOf(parley, alliance, 'alliance-admin@example.com', 'admin');
+  const invited = async (headers: Record<string, string>, role: string) =>
+    (await parley.call('POST', '/api/invitations', { headers, body: { email: 'newcomer@example.com', role } })).body;
+  const asOwner = await invited(owner, 'owner');
+  const asMember = await invited(admin, 'member');
+  await invited(owner, 'admin');
+  const body = { token: asMember.token, name: 'Newcomer', password };
+  const joined = await parley.call('POST', '/api/invitations/accept', { body });
+  assert.equal((await parley.call('DELETE', `/api/invitations/${asOwner.invitation.id}`, { headers: admin })).status, 403);
+  assert.equal((await parley.call('DELETE', `/api/members/${joined.body.member.id}`, { headers: admin })).status, 204);
+  assert.deepEqual((await parley.call('GET', '/api/invitations', { headers: owner })).body.data, [asOwner.invitation]);
+  assert.equal((await parley.call('POST', '/api/invitations/accept', { body: { ...body, token: asOwner.token } })).status, 201);
+});
+
 test('an admin makes and unmakes no owner with a key either, however it was made; an owner does', async () => {
   const guild = await createOrganization(parley, 'guild');
   const owner = await browserOf(parley, guild, 'guild-owner@example.com', 'owner');

@@ -2,11 +2,12 @@
 // One engine: this is about what is allowed or refused.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { createAgent, createOrganization } from '../../support/accounts.ts';
+import { createAgent, createDeadEndpoint, createOrganization } from '../../support/accounts.ts';
 import { startApp } from '../../support/app.ts';
 import { browserOf } from '../../support/members.ts';
+import { until } from '../../support/until.ts';
 
-const parley = await startApp({ after }, { settings: { PARLEY_GATEWAY: '1' } });
+const parley = await startApp({ after }, { settings: { PARLEY_GATEWAY: '1', PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
 
 test('a member reads and deletes no response while support access is off, but for those of the playground; a key reads on', async () => {
   const quiet = await createOrganization(parley, 'quiet');
@@ -105,6 +106,53 @@ test('while support access is off, a member is shown no files of an end user or 
   assert.equal((await parley.call('POST', messages, { headers, body: { text } })).status, 403);
   const own = await parley.call('POST', '/sealed/desk/v1/responses', { headers, body: { input: text } });
   assert.deepEqual([own.status, own.body.output_text], [200, 'files answered: The workspace is empty.']);
+});
+
+test('while support access is off, a member gets no session token, with which they would read what its end user reads; a key does', async () => {
+  const silent = await createOrganization(parley, 'silent');
+  await createAgent(parley, silent.key, 'desk');
+  const headers = await browserOf(parley, silent, 'minter@example.com', 'owner');
+  const mint = (caller: { key: string } | { headers: Record<string, string> }, body: unknown) =>
+    parley.call('POST', '/api/agents/desk/session_tokens', { ...caller, body });
+  assert.equal((await mint({ headers }, { end_user_id: 'ada' })).status, 200);
+  await parley.call('PATCH', '/api/organization', { key: silent.key, body: { support_access: { transcripts: false } } });
+  // Without an end user the token would list what visitors said, and with an instance it would show its files.
+  for (const body of [{ end_user_id: 'ada' }, {}, { agent_instance_id: 'ward' }]) {
+    const { status, text } = await mint({ headers }, body);
+    assert.deepEqual([status, text], [403, '{"error":"forbidden","message":"Transcript access is disabled for this organization"}']);
+  }
+  assert.equal((await mint({ key: silent.key }, { end_user_id: 'ada' })).status, 200);
+});
+
+test('while support access is off, members see no message of a provider in a delivery: it may quote what was said', async () => {
+  const veiled = await createOrganization(parley, 'veiled');
+  await createAgent(parley, veiled.key, 'desk');
+  const deliveries = `/api/webhook_endpoints/${await createDeadEndpoint(parley, veiled.key)}/deliveries`;
+  const headers = await browserOf(parley, veiled, 'curious@example.com', 'admin');
+  const failed = await parley.call('POST', '/veiled/desk/v1/responses', { key: veiled.key, body: { input: '/fail unauthorized' } });
+  assert.equal(failed.status, 422, failed.text);
+  type Caller = { key: string } | { headers: Record<string, string> };
+  const listed = async (caller: Caller) => {
+    const { data } = (await parley.call('GET', deliveries, caller)).body;
+    return data.find((delivery: { event_type: string }) => delivery.event_type === 'turn.failed');
+  };
+  await until(async () => (await listed(veiled)) !== undefined);
+  const { id } = await listed(veiled);
+  const errors = async (caller: Caller) => {
+    const shown = [await listed(caller)];
+    for (const [method, path] of [
+      ['GET', id],
+      ['POST', `${id}/resend`],
+    ])
+      shown.push((await parley.call(method ?? '', `/api/webhook_deliveries/${path}`, caller)).body.delivery);
+    return shown.map(({ payload }) => payload.data.error);
+  };
+  const whole = { code: 'byok_key_rejected', message: 'The offline model was told to reject its key.' };
+  assert.deepEqual(await errors({ headers }), [whole, whole, whole]);
+  await parley.call('PATCH', '/api/organization', { key: veiled.key, body: { support_access: { transcripts: false } } });
+  const bare = { code: 'byok_key_rejected', message: null };
+  assert.deepEqual(await errors({ headers }), [bare, bare, bare]);
+  assert.deepEqual(await errors({ key: veiled.key }), [whole, whole, whole]);
 });
 
 test('turning support access off ends the stream of a member who had opened another before it was on', { timeout: 20_000 }, async () => {

@@ -97,7 +97,9 @@ test('the last owner stays', async () => {
   await directory.change(orgId, (db) => changeRole(db, { orgId, at }, userId, 'member', () => {}));
   const [owner] = await database.db.selectFrom('members').select('user_id').where('role', '=', 'owner').execute();
   await assert.rejects(
-    directory.change(orgId, (db) => removeMember(db, { orgId, at }, owner?.user_id ?? '', () => {})),
+    directory.change(orgId, (db) =>
+      removeMember(db, { orgId, at }, owner?.user_id ?? '', { highestRole: 'owner', assertMayRevoke: () => {} }),
+    ),
     (error) => error instanceof ServiceError && error.kind === 'conflict',
   );
 });
@@ -122,7 +124,9 @@ test('an account stays that joins another org while its last one removes it', {
   const removing = Promise.withResolvers<boolean>();
   await db.transaction().execute(async (joining) => {
     await joining.insertInto('members').values({ org_id: other.id, user_id: userId, role: 'member', created_at: at }).execute();
-    const removal = db.transaction().execute((leaving) => removeMember(leaving, { orgId, at }, userId, () => {}));
+    const removal = db
+      .transaction()
+      .execute((leaving) => removeMember(leaving, { orgId, at }, userId, { highestRole: 'owner', assertMayRevoke: () => {} }));
     removal.then(removing.resolve, removing.reject);
     const waiting = sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
     await until(async () => (await waiting.execute(db)).rows.length > 0);

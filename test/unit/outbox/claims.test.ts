@@ -4,11 +4,14 @@ import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { after, test } from 'node:test';
 import { sql } from 'kysely';
+import type { Courier } from '../../../src/outbox/courier.ts';
+import { resendDelivery } from '../../../src/outbox/deliveries.ts';
+import { disableEndpoint } from '../../../src/outbox/endpoint-state.ts';
 import { findEndpoint } from '../../../src/outbox/endpoints.ts';
 import { queueForGateways } from '../../../src/outbox/gateway-deliveries.ts';
 import { engine } from '../../support/engine.ts';
 import { minute, openOutbox, stillClock } from '../../support/outbox.ts';
-import { startReceiver } from '../../support/webhook-receiver.ts';
+import { type Receiver, startReceiver } from '../../support/webhook-receiver.ts';
 
 const { db, organization, createCourier, newEndpoint, queue, deliveriesTo } = await openOutbox({ after });
 
@@ -119,6 +122,62 @@ test('a resend that such a process had claimed does not count either, when anoth
   await courier.stop();
 });
 
+test('a resend that a stop or the end of its lease cuts off is made again, and still counts for nothing', async (t) => {
+  for (const isStopped of [true, false]) {
+    const clock = stillClock();
+    const receiver = await startReceiver(t);
+    receiver.answer = 500;
+    const endpointId = await newEndpoint(receiver.url);
+    await queue(endpointId, 1, clock.now());
+    const courier = createCourier(clock);
+    await courier.idle();
+    clock.advance(10_000);
+    await courier.idle();
+    const [failed] = await deliveriesTo(endpointId);
+    const cutOff = await holdResend(receiver, courier, clock, failed?.id);
+    if (isStopped) await courier.stop();
+    else clock.advance(5_000);
+    receiver.answer = 500;
+    const next = createCourier(clock);
+    await next.idle();
+    await Promise.all([next.stop(), courier.stop()]);
+    cutOff.destroy();
+    const [delivery] = await deliveriesTo(endpointId);
+    assert.deepEqual(
+      delivery?.attempts.map(({ manual }) => manual),
+      [false, false, true],
+    );
+    assert.deepEqual([delivery?.state, delivery?.nextAttemptAt], ['pending', failed?.nextAttemptAt], 'the schedule is as it was');
+    assert.equal((await findEndpoint(db, organization.id, endpointId))?.consecutiveFailures, 2);
+  }
+});
+
+test('a resend to a disabled endpoint that a stop cuts off is made after it', async (t) => {
+  const clock = stillClock();
+  const receiver = await startReceiver(t);
+  receiver.answer = 500;
+  const endpointId = await newEndpoint(receiver.url);
+  await queue(endpointId, 1, clock.now());
+  const courier = createCourier(clock);
+  await courier.idle();
+  const actor = { orgId: organization.id, at: clock.now() };
+  await db.transaction().execute((transaction) => disableEndpoint(transaction, actor, endpointId, 'Test'));
+  const [failed] = await deliveriesTo(endpointId);
+  const cutOff = await holdResend(receiver, courier, clock, failed?.id);
+  await courier.stop();
+  cutOff.destroy();
+  receiver.answer = 200;
+  const next = createCourier(clock);
+  await next.start();
+  await receiver.until((received) => received.length === 3, 'the resend, once more');
+  await next.idle();
+  await next.stop();
+  assert.deepEqual(
+    (await deliveriesTo(endpointId)).map(({ state, attempts }) => [state, attempts.length]),
+    [['delivered', 2]],
+  );
+});
+
 test('a clock that jumps past the lease of an attempt under way makes no second one', async (t) => {
   const clock = stillClock();
   const receiver = await startReceiver(t);
@@ -172,3 +231,13 @@ test('two couriers send to another gateway one after another, in the order of th
   await Promise.all(couriers.map((courier) => courier.stop()));
   assert.deepEqual(heard, [1, 1, 2, 2, 3, 3]);
 });
+
+/** Has a delivery sent again, to a receiver that does not answer. Resolves with the answer that is held when the attempt is under way. */
+async function holdResend(receiver: Receiver, courier: Courier, clock: { now(): Date }, id = ''): Promise<ServerResponse> {
+  const arrived = new Promise<ServerResponse>((resolve) => {
+    receiver.answer = (_one, response) => resolve(response);
+  });
+  await db.transaction().execute((transaction) => resendDelivery(transaction, organization.id, id, clock.now()));
+  courier.wake();
+  return arrived;
+}

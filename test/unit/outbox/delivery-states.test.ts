@@ -12,18 +12,25 @@ import { until } from '../../support/until.ts';
 
 const { db, organization, newEndpoint, queue, deliveriesTo } = await openOutbox({ after });
 
-test('deliveries older than the retention are dropped, but no event of a gateway whose reply is owed', async () => {
+test('deliveries older than the retention are dropped, but none that is still sent, and no event of a gateway whose reply is owed', async () => {
   const daysAgo = (days: number) => new Date(Date.now() - days * 24 * 60 * minute);
   const endpointId = await newEndpoint('http://127.0.0.1:1/');
-  await queue(endpointId, 2, daysAgo(31));
+  await queue(endpointId, 3, daysAgo(31));
   await queue(endpointId, 1, daysAgo(29));
+  const [young, scheduled, ended, heldBack] = await deliveriesTo(endpointId);
+  await sql`update deliveries set due_at = null where id in (${ended?.id}, ${heldBack?.id}, ${young?.id})`.execute(db);
+  await sql`update deliveries set state = 'failed' where id = ${ended?.id}`.execute(db);
   await sql`insert into gateway_events (org_id, event_id, target, state, event, created_at)
     select ${organization.id}, state, 'submit', state, '{}', ${daysAgo(31)}
     from unnest(array['received', 'admitted', 'done']) state`.execute(db);
   await dropOldDeliveries(db, 30);
   const { rows } = await sql<{ state: string }>`select state from gateway_events`.execute(db);
   assert.deepEqual(rows, [{ state: 'admitted' }]);
-  assert.equal((await deliveriesTo(endpointId)).length, 1);
+  assert.deepEqual(
+    (await deliveriesTo(endpointId)).map(({ id }) => id),
+    [young?.id, scheduled?.id],
+    'one that was recovered is as old as its event, and has a new schedule',
+  );
 });
 
 test('a result whose delivery is being deleted is left out, and the others of its batch are recorded', {

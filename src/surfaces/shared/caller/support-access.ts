@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyRequest, onRequestAsyncHookHandler } from 'fastify';
 import type { Context } from '../../../context.ts';
 import { ServiceError } from '../../../errors.ts';
 import { instanceIdOf } from '../../../session/metadata.ts';
@@ -22,9 +22,19 @@ export function assertOpenToMember(request: FastifyRequest, session: Session): v
 
 /** The same for a member who sends to a session: they would read the agent's answer, and could have it repeat the rest. */
 export async function assertMayJoin(context: Context, request: FastifyRequest, sessionId: string): Promise<void> {
-  const { type, organization } = principalOf(request);
-  if (type !== 'member' || organization.transcriptsAccess) return;
+  if (!isClosedToMember(request)) return;
   assertOpenToMember(request, await visibleSession(context, request, sessionId));
+}
+
+/** The same, as a hook, for what would let a member read sessions of anyone. */
+export const requireOpenToMembers: onRequestAsyncHookHandler = async (request) => {
+  if (principalOf(request).type === 'member') assertTranscriptsOpen(request);
+};
+
+/** The same as a question, for what is shown to a member without what was said. */
+export function isClosedToMember(request: FastifyRequest): boolean {
+  const { type, organization } = principalOf(request);
+  return type === 'member' && !organization.transcriptsAccess;
 }
 
 /** Metadata is what any client says, so this counts only for a session that has no end user and no instance with a name. */

@@ -1,5 +1,13 @@
 import { Readable } from 'node:stream';
-import type { FastifyRequest, onSendHookHandler, preParsingHookHandler, preValidationAsyncHookHandler } from 'fastify';
+import type {
+  FastifyRequest,
+  onRequestAsyncHookHandler,
+  onRequestHookHandler,
+  onRouteHookHandler,
+  onSendHookHandler,
+  preParsingHookHandler,
+  preValidationAsyncHookHandler,
+} from 'fastify';
 import type { Context } from '../../../context.ts';
 
 /** Waits in the line of the caller's org until the request may be processed. Throws if the line is too long. */
@@ -20,18 +28,43 @@ export async function takePlace(context: Context, request: FastifyRequest, orgId
  * would keep its whole organization waiting.
  */
 export const leavePlaceForBody: preParsingHookHandler = (request, _reply, payload, done) => {
-  if (!request.raw.complete) {
-    request.place?.leave();
-    request.place = undefined;
-  }
+  // One that came in the same packet as the headers is read right after this.
+  if (!request.raw.complete) setImmediate(leaveUntilComplete, request);
   done(null, payload);
 };
 
-export function takePlaceAgain(context: Context): preValidationAsyncHookHandler {
-  return async (request) => {
-    const { principal, place } = request;
-    if (principal !== undefined && place === undefined) await takePlace(context, request, principal.organization.id);
+function leaveUntilComplete(request: FastifyRequest): void {
+  if (request.raw.complete) return;
+  request.place?.leave();
+  request.place = undefined;
+  request.awaitsBodySince = performance.now();
+}
+
+/**
+ * A body may come up to a minute after its headers, and meanwhile a key is revoked, a member removed or support access turned off. Then
+ * all that the route checked before the body is checked again, and with it the request gets a place again.
+ */
+export function checkAgainAfterBody(context: Context): preValidationAsyncHookHandler {
+  return async function (request, reply) {
+    const { principal, place, awaitsBodySince = 0, routeOptions } = request;
+    if (principal === undefined || place !== undefined) return;
+    if (performance.now() - awaitsBodySince < coherentMs) await takePlace(context, request, principal.organization.id);
+    else for (const check of routeOptions.config.checks ?? []) await check.call(this, request, reply);
   };
+}
+
+/** So long any process may take to hear of a change: a body that comes sooner is as good as one that came with its headers. */
+const coherentMs = 1_000;
+
+/** Keeps the hooks of a route for `checkAgainAfterBody`. Those of a whole scope are not among them. */
+export const keepChecks: onRouteHookHandler = (route) => {
+  const checks = [route.onRequest ?? []].flat().filter((hook) => isAsync(hook));
+  route.config = { ...route.config, checks };
+};
+
+/** Fastify tells them apart in the same way: a hook with a third parameter calls it when it is done. */
+function isAsync(hook: onRequestHookHandler | onRequestAsyncHookHandler): hook is onRequestAsyncHookHandler {
+  return hook.length < 3;
 }
 
 /**
