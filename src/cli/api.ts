@@ -1,6 +1,6 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { loadClientSettings } from '../config.ts';
-import { errorCode } from '../errors.ts';
+import { causesOf, errorCode, errorMessage } from '../errors.ts';
 
 type Body = Record<string, unknown>;
 
@@ -101,13 +101,16 @@ async function request(method: string, path: string, body: unknown, caller: Call
   };
   const init = { method, headers, redirect: 'manual' as const, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
   const response = await fetch(url + path, init).catch((error: unknown) => {
-    const why = error instanceof Error ? errorCode(error.cause) : undefined;
-    throw new Error(`no Parley server at ${url}${why === undefined ? '' : `: ${why}`} (set PARLEY_URL, or start one with npm start)`, {
-      cause: error,
-    });
+    throw new Error(`no Parley server at ${url}: ${fetchReason(error)} (set PARLEY_URL, or start one with npm start)`, { cause: error });
   });
   if (response.ok) return response;
   throw new Error(await describeRefusal(response, caller, path));
+}
+
+/** Why there is no answer: `fetch` itself says only that it failed. */
+export function fetchReason(error: unknown): string {
+  const cause = causesOf(error).at(-1);
+  return errorCode(cause) ?? errorMessage(cause);
 }
 
 /** With a key that is not allowed in a header, `fetch` fails as if there were no server. */

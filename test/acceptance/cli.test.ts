@@ -281,6 +281,7 @@ test('what was mistyped is said in a line, and nothing is changed by it', async 
     [['releases', 'create', 'assistant', join(folder, 'list.json')], /list\.json must hold a JSON object\n$/],
     [['audit', 'export', '--out', join(folder, 'no', 'where.csv')], /^parley: ENOENT/],
     [['rotate-secret-key', '--to', 'a-secret'], /^parley: unknown option '--to'\n/],
+    [['webhooks', 'create', 'localhost:3000/hook'], /^parley: localhost:3000\/hook is not a URL; it must start with https:\/\/ or http:/],
     [['agents', 'create'], /^parley: missing required argument 'slug'\nRun it with --help for usage\.\n$/],
   ];
   const ran = await Promise.all(mistakes.map(([args]) => cli(args)));
