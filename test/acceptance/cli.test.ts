@@ -4,18 +4,16 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import pg from 'pg';
 import { startApp } from '../support/app.ts';
 import { baseEnvironment, commandLine, main, run } from '../support/command-line.ts';
 import { createDatabase, engine } from '../support/engine.ts';
 import { serveLocally } from '../support/local-server.ts';
-import { startTransactionPooler } from '../support/transaction-pooler.ts';
 
 test('a conversation in the terminal: streamed answers, and approvals as y, a or n; a failure is in the exit code', async (t) => {
   const cli = await commandLine(await startApp(t));
@@ -164,6 +162,8 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
   assert.match(below.stderr, /^parley: not found: http:\S+\/v1\/api\/agents \(does \/v1 belong in PARLEY_URL\?\)\n$/);
   const elsewhere = await run({ PARLEY_URL: 'shop', PARLEY_API_KEY: app.apiKey }, ['agents', 'list']);
   assert.match(elsewhere.stderr, /^parley: PARLEY_URL: must give a URL such as http:\S+, not shop\n$/);
+  const signedIn = await run({ PARLEY_URL: 'http://ann:secret@127.0.0.1:9', PARLEY_API_KEY: app.apiKey }, ['agents', 'list']);
+  assert.equal(signedIn.stderr, 'parley: PARLEY_URL: must give a URL without a user name and a password\n');
   const badPort = await run({ PORT: 'abc', PARLEY_API_KEY: app.apiKey }, ['agents', 'list']);
   assert.match(badPort.stderr, /^parley: HOST, PORT: must give a URL such as http:\S+, not http:\/\/127\.0\.0\.1:abc\n$/);
   const { api_key: fresh } = JSON.parse((await cli(['orgs', 'create', 'fresh', '--json'])).stdout);
@@ -177,70 +177,24 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
       `parley: not found: /demo/${agent}/v1/sessions (no such agent, or it has no active release; see: parley agents list)\n`,
     );
   }
-  const doctor = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_API_KEY: app.apiKey, REDIS_URL: 'redis://127.0.0.1' }, ['doctor']);
-  assert.match(doctor.stdout, /^FAIL {2}settings: REDIS_URL is not used: /m);
-  assert.match(doctor.stdout, /FAIL {2}server: no server at/);
-  assert.equal(doctor.code, 1);
-  const file = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_API_KEY: app.apiKey, PARLEY_DATA_DIR: main }, ['doctor']);
-  assert.match(file.stdout, /^FAIL {2}data directory: \S+main\.ts is not a directory \(PARLEY_DATA_DIR\)$/m);
-  const invalid = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_MAX_TURNS: 'many' }, ['doctor']);
-  assert.match(invalid.stdout, /^ok {4}Node: .*\nFAIL {2}settings: PARLEY_MAX_TURNS: .*\nFAIL {2}server: /, 'said once');
-  const ailing = await serveLocally((_request, response) => response.writeHead(503).end('{"detail":"No space."}'));
-  t.after(() => ailing.close());
-  const lost = 'postgres://parley@127.0.0.1:1/parley';
-  const { stdout } = await run({ PARLEY_URL: ailing.origin, PARLEY_API_KEY: app.apiKey, DATABASE_URL: lost, PARLEY_DATA_DIR: '/none' }, [
-    'doctor',
-  ]);
-  assert.match(stdout, /^ok {4}data directory: \/none does not exist; a start creates it when it needs it$/m);
-  assert.match(stdout, /^FAIL {2}database: DATABASE_URL: connect ECONNREFUSED 127\.0\.0\.1:1$/m);
-  assert.match(stdout, /^FAIL {2}server: not ready: \{"detail":"No space\."\}$/m);
-  const keys = { PARLEY_API_KEY: app.apiKey, PARLEY_OPERATOR_KEY: app.operatorKey, PARLEY_SECRET_KEY: 'ab'.repeat(32) };
-  const keeping = await run({ PARLEY_URL: ailing.origin, ...keys, DATABASE_URL: lost, PARLEY_DATA_DIR: main }, ['doctor']);
-  assert.match(keeping.stdout, /^ok {4}data directory: not used: data is in PostgreSQL, and all keys are set$/m);
-  assert.match(stdout, /^FAIL {2}API key: the server answered 503 \{"detail":"No space\."\}$/m);
 });
 
-test('the doctor tells a PostgreSQL that no start could use', { skip: engine !== 'postgres' && 'it is about PostgreSQL' }, async (t) => {
-  const { settings, remove } = await createDatabase();
-  t.after(remove);
-  const saidOf = async (DATABASE_URL: string) =>
-    (await run({ ...settings, PARLEY_URL: 'http://127.0.0.1:9', DATABASE_URL }, ['doctor'])).stdout;
-  const said = (option: string) => saidOf(`${settings.DATABASE_URL}?options=-c%20${option}`);
-  assert.match(
-    await said('default_transaction_read_only%3Don'),
-    /^FAIL {2}database: DATABASE_URL: .*\. Name a server that takes writes, /m,
-  );
-  assert.match(
-    await said('search_path%3Dnowhere'),
-    /^FAIL {2}database: DATABASE_URL: .*\. The search_path of its role must name a schema /m,
-  );
-  const pooler = await startTransactionPooler(t, settings.DATABASE_URL ?? '');
-  assert.match(await saidOf(pooler), /^FAIL {2}database: DATABASE_URL: leads to a pooler in transaction mode\. /m);
-});
-
-test('the doctor tells a clock that is wrong, and a database of another version', {
-  skip: engine !== 'postgres' && 'as above',
-}, async (t) => {
-  const { settings, remove } = await createDatabase();
-  const database = new pg.Client(settings.DATABASE_URL);
-  await database.connect();
-  t.after(() => database.end().then(remove));
-  const said = async (more = {}) => (await run({ ...settings, ...more, PARLEY_URL: 'http://127.0.0.1:9' }, ['doctor'])).stdout;
-  const hourAhead = '--import=data:text/javascript,const{now}=Date;Date.now=()=>now()+36e5';
-  assert.match(await said({ NODE_OPTIONS: hourAhead }), /^FAIL {2}database: the clock here and that of PostgreSQL differ by 3600 s: /m);
-  assert.match(await said(), /^ok {4}database: PostgreSQL, reachable$/m);
-  await database.query('delete from migrations where name = (select max(name) from migrations)');
-  assert.match(await said(), /^ok {4}database: PostgreSQL, reachable; the next start migrates it \(\d+-\S+\.sql\)$/m);
-  await database.query("insert into migrations (name) values ('9999-from-tomorrow.sql')");
-  assert.match(await said(), /^FAIL {2}database: A newer version of Parley has changed this database \(9999-from-tomorrow\.sql\)\./m);
-});
-
-test('the doctor tells a Redis that no start could reach', { skip: engine !== 'postgres' && 'Redis is for PostgreSQL' }, async (t) => {
-  const { settings, remove } = await createDatabase();
-  t.after(remove);
-  const { stdout } = await run({ ...settings, PARLEY_URL: 'http://127.0.0.1:9', REDIS_URL: 'redis://127.0.0.1:1' }, ['doctor']);
-  assert.match(stdout, /^ok {4}settings: /m);
-  assert.match(stdout, /^FAIL {2}database: REDIS_URL: connect ECONNREFUSED 127\.0\.0\.1:1$/m);
+test('a key that is nowhere is said to be missing with the file that was looked for, and what is wrong with that', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'parley-cli-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'credentials.json');
+  const said = async (...args: string[]) =>
+    (await run({ PARLEY_DATA_DIR: folder, PARLEY_URL: 'http://127.0.0.1:9' }, args)).stderr.replaceAll(file, 'FILE');
+  const printed = 'the first `npm start` printed it\n';
+  assert.equal(await said('agents', 'list'), `parley: PARLEY_API_KEY is not set, and FILE is not there; ${printed}`);
+  writeFileSync(file, '{"api_key":');
+  assert.equal(await said('agents', 'list'), `parley: PARLEY_API_KEY is not set, and FILE is not JSON; ${printed}`);
+  writeFileSync(file, '{"api_key":"svc_live_0123456789abcdef"}');
+  assert.equal(await said('orgs', 'list'), `parley: PARLEY_OPERATOR_KEY is not set, and FILE has no operator_key; ${printed}`);
+  assert.match(await said('agents', 'list'), /^parley: no Parley server at /);
+  rmSync(file);
+  mkdirSync(file);
+  assert.equal(await said('agents', 'list'), `parley: PARLEY_API_KEY is not set, and FILE cannot be read (EISDIR); ${printed}`);
 });
 
 test('what stands before the server is named in a line: its error page, where it redirects to, an answer cut short or failed late', async (t) => {
@@ -249,6 +203,7 @@ test('what stands before the server is named in a line: its error page, where it
     else if (request.url?.startsWith('/cut'))
       response.writeHead(200, { 'content-length': 1_000 }).write('{"data"', () => response.destroy());
     else if (request.url?.startsWith('/late')) response.writeHead(200).end('  {"detail":{"error":"x","message":"The turn failed."}}');
+    else if (request.url?.startsWith('/other')) response.writeHead(405).end();
     else response.writeHead(502).end('<html>\r\n<h1>\u001b[2JBad Gateway</h1>\r\n</html>');
   });
   t.after(() => proxy.close());
@@ -256,10 +211,10 @@ test('what stands before the server is named in a line: its error page, where it
   const at = (path: string, args: string[], input?: string) => run({ ...settings, PARLEY_URL: proxy.origin + path }, args, input);
   const page = 'HTTP 502 <html> <h1>\uFFFD[2JBad Gateway</h1> </html>\n';
   assert.deepEqual(await at('/down', ['agents', 'list']), { code: 1, stdout: '', stderr: `parley: ${page}` });
+  const other = `what answers at ${proxy.origin}/other is not Parley; set PARLEY_URL, or PORT to a free one (HTTP 405)\n`;
+  assert.deepEqual(await at('/other', ['chat']), { code: 1, stdout: '', stderr: `parley: ${other}` });
   const moved = `${proxy.origin}/moved redirects to https://parley.example/moved/v1/sessions; set PARLEY_URL to where the server is\n`;
   assert.deepEqual(await at('/moved', ['chat'], 'hello\n'), { code: 1, stdout: '', stderr: `parley: ${moved}` });
-  assert.match((await at('/down', ['doctor'])).stdout, /^FAIL {2}server: what answers at \S+\/down is not Parley; /m);
-  assert.match((await at('/moved', ['doctor'])).stdout, /^FAIL {2}server: \S+\/moved redirects to /m);
   const cut = 'parley: the server closed the connection in the middle of its answer\n';
   assert.deepEqual(await at('/cut', ['agents', 'list']), { code: 1, stdout: '', stderr: cut });
   assert.deepEqual(await at('/cut', ['audit', 'export']), { code: 1, stdout: '{"data"', stderr: cut });
