@@ -26,7 +26,8 @@ class StepError extends Error {
   }
 }
 
-const connectTimeoutMs = 20_000;
+/** For connecting to a server and listing its tools. */
+const serverTimeoutMs = 20_000;
 
 /**
  * Checks a release against the outside world and pins the tools of its MCP servers. What makes it unusable is returned as the
@@ -84,7 +85,7 @@ async function pinServer(orgId: number, server: McpServerConfig, upstreams: Upst
     throw new StepError('mcp_servers', `${server.name}: ${errorMessage(error)}`, error);
   });
   try {
-    return await upstreams.listServerTools(server, credential, AbortSignal.any([AbortSignal.timeout(connectTimeoutMs), signal]));
+    return await upstreams.listServerTools(server, credential, AbortSignal.any([AbortSignal.timeout(serverTimeoutMs), signal]));
   } catch (error) {
     // It names the server itself.
     throw new StepError('mcp_servers', errorMessage(error), error);
