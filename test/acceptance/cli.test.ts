@@ -34,6 +34,8 @@ test('a conversation in the terminal: streamed answers, and approvals as y, a or
   assert.match(named.stderr, /answer it with: parley chat assistant --session terminal\n/, 'which may not be the default agent');
   const later = await cli(['chat', '--session', 'terminal'], 'y\n/say and on\n');
   assert.deepEqual([later.code, later.stdout], [0, 'bash answered: at last\nand on\n'], 'what was left open is asked again');
+  const thoughtful = await cli(['chat', '--thinking'], '/think let me see\n');
+  assert.match(thoughtful.stderr, /let me see\n> \n$/, 'the answer begins in a line of its own, also where a terminal shows both');
   const failed = await cli(['chat'], '/fail rate_limited\n');
   assert.deepEqual([failed.code, failed.stdout, /\n! rate_limited: /.test(failed.stderr)], [1, '', true]);
 });

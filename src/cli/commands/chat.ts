@@ -152,8 +152,13 @@ function failUnanswered({ agent, id }: Session): undefined {
   fail(`the request is still open; answer it with: ${again}`);
 }
 
+/** Whether the line on the terminal is one of reasoning, in which the answer would go on. */
+let isThinking = false;
+
 /** Prints a frame. Returns the id of the request, if the frame asks for a decision. */
 function show({ type, data }: Frame): string | undefined {
+  if (type === 'text' && isThinking) note('\n');
+  isThinking = type === 'reasoning';
   if (type === 'text') say(data.part?.text ?? '');
   if (type === 'reasoning') note(data.part?.text ?? '');
   if (type === 'tool_use' && data.part?.state !== 'running') note(`\n[${data.part?.tool}: ${data.part?.state}]\n`);
