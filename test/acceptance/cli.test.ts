@@ -149,6 +149,16 @@ test('a list of organizations is shown to its end, and nothing in it moves the c
   assert.match((await cli(['chat', '--session', 'hidden'], hidden)).stderr, /Run this command\?\nrm -rf \.\uFFFD\[2K\uFFFDls\n/);
 });
 
+test('a list of sessions says which page it is, also where there is none of the number that was asked for', async (t) => {
+  const app = await startApp(t);
+  const cli = await commandLine(app);
+  await Promise.all(Array.from({ length: 51 }, () => app.request('POST', '/v1/sessions', {})));
+  const listed = async (page: string) => (await cli(['sessions', 'list', 'assistant', '--page', page])).stdout;
+  assert.match(await listed('2'), /^ID .*\nses_\S+ .*\n\nPage 2 of 2, 51 sessions\.\n$/);
+  assert.match(await listed('-1'), /\n\nPage 1 of 2, 51 sessions\.\n$/);
+  assert.equal(await listed('3'), 'There is no page 3.\n');
+});
+
 test('what is wrong is said in a line, and the exit code tells', async (t) => {
   const app = await startApp(t);
   const cli = await commandLine(app);

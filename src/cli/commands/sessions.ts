@@ -12,11 +12,11 @@ export function sessionCommands(program: Command): void {
     .option('--page <n>', 'page number', '1')
     .action(async (agent: string, options: { active?: boolean; page: string }, command: Command) => {
       const query = `page=${encodeURIComponent(options.page)}${options.active ? '&active=true' : ''}`;
-      const answer = await call<{ sessions: Row[]; total: number }>('GET', `${await agentRoutes(agent)}/sessions?${query}`);
+      const answer = await call<{ sessions: Row[]; page: number; total: number }>('GET', `${await agentRoutes(agent)}/sessions?${query}`);
       const columns = ['id', 'status', 'message_count', 'last_message_at', 'end_user_id'];
       const pages = Math.ceil(answer.total / 50);
-      const empty = answer.total === 0 ? `No sessions yet. Start one with: parley chat ${agent}` : `There is no page ${options.page}.`;
-      const place = pages > 1 && answer.sessions.length > 0 ? `\n\nPage ${options.page} of ${pages}, ${answer.total} sessions.` : '';
+      const empty = answer.total === 0 ? `No sessions yet. Start one with: parley chat ${agent}` : `There is no page ${answer.page}.`;
+      const place = pages > 1 && answer.sessions.length > 0 ? `\n\nPage ${answer.page} of ${pages}, ${answer.total} sessions.` : '';
       print(command, answer, () => table(answer.sessions, columns, empty) + place);
     });
   sessions
