@@ -70,6 +70,14 @@ test('Ctrl-C stops the answer and not the conversation, and at an approval says 
   assert.match(noted, /Allow\? \[y\/a\/n\] \n! the request is still open; answer it with: parley chat --session asked\n$/);
   assert.equal(await asked.ended, 130);
 
+  const waiting = await start('sessions', 'tail', 'assistant', 'asked');
+  let shown = '';
+  for await (const piece of waiting.child.stdout.setEncoding('utf8')) {
+    shown += piece;
+    if (/status_idle.*\n/.test(shown)) break;
+  }
+  assert.match(shown, /status_idle {2}\{"stop_reason":"requires_action","request_id":"req_\w+","message":"Run this command\?\\necho"\}\n/);
+
   const tail = await start('sessions', 'tail', 'assistant', 'stopped');
   const complaint = text(tail.child.stderr);
   let followed = '';

@@ -1,7 +1,8 @@
 import { fstatSync } from 'node:fs';
 import type { Command } from 'commander';
+import { fieldOf } from '../../text/json.ts';
 import { agentRoutes, call, stream } from '../api.ts';
-import { print, type Row, table } from '../print.ts';
+import { print, type Row, shortened, table } from '../print.ts';
 
 export function sessionCommands(program: Command): void {
   const sessions = program.command('sessions').description('sessions (conversations) of an agent');
@@ -70,7 +71,10 @@ function isPiped(): boolean {
   return output.isFIFO() || output.isSocket();
 }
 
+/** Of a request, what a person is asked; the rest of it would fill the line. */
 function summary(entry: Row): string {
   const { seq: _seq, type: _type, session_id: _session, created_at: _at, turn_id: _turn, ...rest } = entry;
-  return JSON.stringify(rest).slice(0, 200);
+  const { stop_reason, request_id, pending_input: request } = rest;
+  const shown = request === undefined ? rest : { stop_reason, request_id, message: fieldOf(request, 'message') };
+  return shortened(JSON.stringify(shown), 200);
 }
