@@ -87,6 +87,7 @@ test('whatever the API can change of an agent, a release and a webhook endpoint,
   await done('webhooks', 'update', '1', '--name', 'Renamed', '--events', 'api_key.created');
   const { webhook_endpoint: endpoint } = (await app.request('GET', '/api/webhook_endpoints/1')).body;
   assert.deepEqual([endpoint.name, endpoint.url, endpoint.event_types], ['Renamed', receiver.url, ['api_key.created']]);
+  assert.match(await done('webhooks', 'list'), /^1 +Renamed +http\S+ +true +0 +api_key\.created$/m);
   const [next] = /whsec_svc_\S+/.exec(await done('webhooks', 'rotate-secret', '1')) ?? [];
   assert.ok(next !== undefined && next !== secret);
   await app.request('POST', '/api/webhook_endpoints/1/disable');
@@ -105,6 +106,7 @@ test('whatever the API can change of an agent, a release and a webhook endpoint,
   await until(async () => /^\S+ +\S+ +failed +\S+ +1 +500$/m.test(await done('webhooks', 'deliveries', '1')));
   assert.match(await done('webhooks', 'deliveries', '1'), /^\S+ +api_key\.created +delivered +\S+ +1 +200$/m);
   await done('webhooks', 'update', '1', '--events', '');
+  assert.match(await done('webhooks', 'list'), / all$/m);
   const { webhook_endpoint: ofAll } = (await app.request('GET', '/api/webhook_endpoints/1')).body;
   assert.deepEqual([ofAll.name, ofAll.event_types], ['Renamed', []]);
 });

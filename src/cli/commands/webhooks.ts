@@ -8,6 +8,7 @@ import { call, fetchReason } from '../api.ts';
 import { requireSome, url as urlOf } from '../given.ts';
 import { harmless, oneLine, print, type Row, table } from '../print.ts';
 
+type Endpoint = Row & { event_types: string[] };
 type Delivery = Row & { attempts: { status: number | null; error: string | null }[] };
 
 export function webhookCommands(program: Command): void {
@@ -16,11 +17,10 @@ export function webhookCommands(program: Command): void {
     .command('list')
     .description('list endpoints with their consecutive failures')
     .action(async (_options, command: Command) => {
-      const answer = await call<{ webhook_endpoints: Row[] }>('GET', '/api/webhook_endpoints');
+      const answer = await call<{ webhook_endpoints: Endpoint[] }>('GET', '/api/webhook_endpoints');
+      const rows = answer.webhook_endpoints.map((one) => ({ ...one, event_types: one.event_types.length === 0 ? 'all' : one.event_types }));
       const columns = ['id', 'name', 'url', 'enabled', 'consecutive_failures', 'event_types'];
-      print(command, answer, () =>
-        table(answer.webhook_endpoints, columns, 'No endpoints yet. Create one with: parley webhooks create <url>'),
-      );
+      print(command, answer, () => table(rows, columns, 'No endpoints yet. Create one with: parley webhooks create <url>'));
     });
   webhooks
     .command('create <url>')
