@@ -144,7 +144,8 @@ export function describeNotFound(path: string): string {
   // Someone may have set it to the base URL of a client library, which ends with a path such as /v1.
   if (pathname !== '/') return `not found: ${url}${path} (does ${pathname} belong in PARLEY_URL?)`;
   if (path === '/v1/sessions') return `not found: ${path} (is there no default agent? name one: parley chat <agent>)`;
-  if (path.endsWith('/v1/sessions')) return `not found: ${path} (no such agent, or it has no active release; see: parley agents list)`;
+  if (path.endsWith('/v1/sessions'))
+    return `not found: ${path} (no such agent, or it has no active release, or this session is of another; see: parley agents list)`;
   return `not found: ${path}`;
 }
 

@@ -125,8 +125,19 @@ test('serve runs the server until it is told to stop; then its secret key can be
   const elsewhere = await run({ PARLEY_DATA_DIR: folder, PARLEY_SECRET_KEY: next }, ['rotate-secret-key'], `${next}\n`);
   assert.match(elsewhere.stderr, /^parley: \S+db is not there: set PARLEY_DATA_DIR, or DATABASE_URL, as the server has it\n$/);
   assert.deepEqual(readdirSync(folder), [], 'no database is made for it');
+  const wrong = await run(database.settings, ['rotate-secret-key'], 'hunter2\n');
+  assert.match(wrong.stderr, /^parley: the new key must be 32 bytes as Base64 or hex, as `openssl rand -base64 32` makes them\n$/);
   const rotated = await run(database.settings, ['rotate-secret-key'], `${next}\n`);
-  assert.deepEqual([rotated.code, /^Re-encrypted \d+ secrets\./.test(rotated.stdout)], [0, true], rotated.stderr);
+  assert.deepEqual(
+    [
+      rotated.code,
+      /^Re-encrypted \d+ secrets\. Set PARLEY_SECRET_KEY to the new key or, if it was never set, put the key into secret\.key /.test(
+        rotated.stdout,
+      ),
+    ],
+    [0, true],
+    rotated.stderr,
+  );
   if (engine === 'postgres') {
     const { stdout } = await run({ ...database.settings, PARLEY_URL: 'http://127.0.0.1:9' }, ['doctor']);
     assert.match(
@@ -190,12 +201,13 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
   const nobody = await run({ PARLEY_URL: await app.listen(), PARLEY_API_KEY: fresh }, ['chat'], 'hello\n');
   assert.equal(nobody.stderr, 'parley: not found: /v1/sessions (is there no default agent? name one: parley chat <agent>)\n');
   await cli(['agents', 'create', 'bare']);
-  for (const agent of ['bare', 'nobody']) {
-    const { stderr } = await cli(['chat', agent], 'hello\n');
-    assert.equal(
-      stderr,
-      `parley: not found: /demo/${agent}/v1/sessions (no such agent, or it has no active release; see: parley agents list)\n`,
-    );
+  await cli(['agents', 'create', 'other']);
+  await cli(['releases', 'create', 'other', '-', '--activate'], '{"instructions":"Be brief."}');
+  await app.request('POST', '/v1/sessions', { session_id: 'first' });
+  for (const [agent, ...session] of [['bare'], ['nobody'], ['other', '--session', 'first']]) {
+    const { stderr } = await cli(['chat', String(agent), ...session], 'hello\n');
+    const why = '(no such agent, or it has no active release, or this session is of another; see: parley agents list)';
+    assert.equal(stderr, `parley: not found: /demo/${agent}/v1/sessions ${why}\n`);
   }
 });
 
@@ -222,6 +234,12 @@ test('what stands before the server is named in a line: its error page, where it
     if (request.url?.startsWith('/moved')) response.writeHead(301, { location: `https://parley.example${request.url}` }).end();
     else if (request.url?.startsWith('/cut'))
       response.writeHead(200, { 'content-length': 1_000 }).write('{"data"', () => response.destroy());
+    else if (request.url?.startsWith('/broken') && request.url.endsWith('/messages'))
+      response
+        .writeHead(200, { 'content-type': 'text/event-stream' })
+        .write('data: {"type":"text","data":{}}\n\n', () => response.destroy());
+    else if (request.url?.startsWith('/broken'))
+      response.writeHead(200).end('{"organization":{"slug":"demo"},"id":"ses_1","pending_input":null}');
     else if (request.url?.startsWith('/late')) response.writeHead(200).end('  {"detail":{"error":"x","message":"The turn failed."}}');
     else if (request.url?.startsWith('/other')) response.writeHead(405).end();
     else response.writeHead(502).end('<html>\r\n<h1>\u001b[2JBad Gateway</h1>\r\n</html>');
@@ -238,6 +256,8 @@ test('what stands before the server is named in a line: its error page, where it
   const cut = 'parley: the server closed the connection in the middle of its answer\n';
   assert.deepEqual(await at('/cut', ['agents', 'list']), { code: 1, stdout: '', stderr: cut });
   assert.deepEqual(await at('/cut', ['audit', 'export']), { code: 1, stdout: '{"data"', stderr: cut });
+  const broken = await at('/broken', ['chat', 'support'], 'hello\n');
+  assert.match(broken.stderr, /! the server closed the stream; the answer goes on there, see: parley sessions show support ses_1\n/);
   const late = 'parley: The turn failed.\n';
   assert.deepEqual(await at('/late', ['chat']), { code: 1, stdout: '', stderr: late }, 'behind the 200 of a long turn');
   const wrapped = await run({ PARLEY_API_KEY: 'svc_live_00000000\n00000000', PARLEY_URL: proxy.origin }, ['agents', 'list']);
