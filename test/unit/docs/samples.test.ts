@@ -1,6 +1,6 @@
 // Code and configs of the documentation that readers copy, and that no other test runs.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { join, matchesGlob } from 'node:path';
 import { test } from 'node:test';
 import { completeReleaseConfig } from '../../../src/accounts/complete-release-config.ts';
@@ -32,6 +32,16 @@ test('the configs of releases are valid', () => {
   const configs = ['models.md', 'tools.md'].flatMap((page) => blocksOf(page, 'json'));
   assert.ok(configs.length >= 3);
   for (const config of configs) completeReleaseConfig(JSON.parse(config));
+});
+
+test('no two pages create the same agent: following one after the other would end in a conflict', () => {
+  const created = globSync('docs/*.md', { cwd: root }).flatMap((page) =>
+    [...readFileSync(join(root, page), 'utf8').matchAll(/agents create (\w[\w-]*)|\bslug['"]?: ['"]([\w-]+)['"], ['"]?name/g)].map(
+      ([, typed, sent]) => typed ?? sent,
+    ),
+  );
+  assert.ok(created.length >= 3, created.join());
+  assert.deepEqual(created, [...new Set(created)]);
 });
 
 test('what the commands for an operator write into the checkout gets into neither git nor an image', () => {
