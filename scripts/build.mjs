@@ -1,17 +1,17 @@
-// `npm run build`: the dashboard, the widget, the packages that are packed into one file each, and the client package. It needs the
-// development packages. The server runs without it.
-import { execFileSync } from 'node:child_process';
+// `npm run build`: installs what is missing, then builds the dashboard, the widget, the packages that are packed into one file each, and
+// the client package. The server runs without it.
+import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
-import { buildDashboard } from './build-dashboard.mjs';
-import { buildWidget } from './build-widget.mjs';
-import { packPackages } from './pack-packages.mjs';
+import { join } from 'node:path';
+import { installMissing, pinnedNode, root } from './install.mjs';
 
-const file = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
-
-await buildDashboard();
-await buildWidget();
-await packPackages();
+installMissing('all');
+for (const script of ['build-dashboard.mjs', 'build-widget.mjs', 'pack-packages.mjs']) run(`scripts/${script}`);
 // What it was compiled from may be gone, and all of it is published.
-rmSync(file('client/dist'), { recursive: true, force: true });
-execFileSync(process.execPath, [file('node_modules/typescript/bin/tsc'), '--project', file('client')], { stdio: 'inherit' });
+rmSync(join(root, 'client/dist'), { recursive: true, force: true });
+run('node_modules/typescript/bin/tsc', '--project', join(root, 'client'));
+
+function run(script, ...args) {
+  const { status } = spawnSync(pinnedNode, [join(root, script), ...args], { stdio: 'inherit' });
+  if (status !== 0) process.exit(status ?? 1);
+}

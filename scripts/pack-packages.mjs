@@ -5,14 +5,10 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { build } from 'vite';
 
-const packages = ['typebox/schema', 'kysely'];
-
-export async function packPackages() {
-  for (const name of packages) await pack(fileURLToPath(import.meta.resolve(name)));
-  // Tells build-missing.mjs that this is done; npm removes the file with Kysely. After an update of typebox alone it stays, and typebox is
-  // then only slower to load.
-  writeFileSync(new URL('packed', import.meta.resolve('kysely')), '');
-}
+for (const name of ['typebox/schema', 'kysely']) await pack(fileURLToPath(import.meta.resolve(name)));
+// Tells build-missing.mjs that this is done; npm removes the file with Kysely. After an update of typebox alone it stays, and typebox is
+// then only slower to load.
+writeFileSync(new URL('packed', import.meta.resolve('kysely')), '');
 
 async function pack(entry) {
   const [{ output }] = await build({
@@ -24,5 +20,3 @@ async function pack(entry) {
   writeFileSync(`${entry}.${process.pid}`, output[0].code);
   renameSync(`${entry}.${process.pid}`, entry);
 }
-
-if (process.argv[1] === fileURLToPath(import.meta.url)) await packPackages();

@@ -22,6 +22,7 @@ import {
   text,
   urlWith,
 } from './setting-parsers.ts';
+import { fieldOf, parseJson } from './text/json.ts';
 import { keyShapes } from './text/key-shapes.ts';
 
 /** A setting as `--help` and the README show it, with the parser that refuses a bad value. */
@@ -158,26 +159,35 @@ export function environmentWith(more: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return { ...process.env, ...more };
 }
 
-/** The server that the command line talks to and its keys: from the environment, or else from the file that the first start wrote. */
+/** The server that the command line talks to. */
 export function loadClientSettings(): {
   url: string;
   /** The settings that the URL is made of. */
   urlSettings: string;
   /** For links that a person opens in a browser: clients may reach the server under another URL. */
   publicUrl: string;
-  apiKey: string | undefined;
-  operatorKey: string | undefined;
 } {
   const environment = readEnvironment();
-  const kept = readCredentials(resolve(environment.PARLEY_DATA_DIR || './data'));
   const url = (environment.PARLEY_URL || localUrl(environment.HOST || '127.0.0.1', environment.PORT || '8080')).replace(/\/+$/, '');
   return {
     url,
     urlSettings: environment.PARLEY_URL ? 'PARLEY_URL' : 'HOST, PORT',
     publicUrl: environment.PARLEY_URL ? url : environment.PARLEY_PUBLIC_URL?.replace(/\/+$/, '') || url,
-    apiKey: environment.PARLEY_API_KEY || kept.api_key,
-    operatorKey: environment.PARLEY_OPERATOR_KEY || kept.operator_key,
   };
+}
+
+/** A setting with a key of the command line. */
+export type KeyName = 'PARLEY_API_KEY' | 'PARLEY_OPERATOR_KEY';
+
+/** A key of the command line: from the environment, or else from the file that the first start wrote. Throws `ConfigError`. */
+export function loadKey(name: KeyName): string {
+  const environment = readEnvironment();
+  const file = join(resolve(environment.PARLEY_DATA_DIR || './data'), 'credentials.json');
+  try {
+    return environment[name] || readKey(file, name === 'PARLEY_API_KEY' ? 'api_key' : 'operator_key');
+  } catch (error) {
+    throw new ConfigError(`${name} is not set, and ${file} ${errorMessage(error)}; the first \`npm start\` printed it`, { cause: error });
+  }
 }
 
 /** The URL of a server that listens on this address, for programs on the same machine. */
@@ -186,13 +196,18 @@ export function localUrl(host: string, port: number | string): string {
   return `http://${name.includes(':') ? `[${name}]` : name}:${port}`;
 }
 
-/** The keys that a server on this machine wrote for the command line. On another machine there is no such file. */
-function readCredentials(dataDirectory: string): { api_key?: string; operator_key?: string } {
+/** Throws an error that says what is wrong with the file, to go on a sentence that begins with its name. */
+function readKey(file: string, field: string): string {
+  let text: string;
   try {
-    return JSON.parse(readFileSync(join(dataDirectory, 'credentials.json'), 'utf8'));
-  } catch {
-    return {};
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new Error(errorCode(error) === 'ENOENT' ? 'is not there' : `cannot be read (${errorCode(error)})`, { cause: error });
   }
+  const kept = parseJson(text);
+  const key = fieldOf(kept, field);
+  if (typeof key !== 'string') throw new Error(kept === undefined ? 'is not JSON' : `has no ${field}`);
+  return key;
 }
 
 export function describeSettings(): { name: string; fallback: string; description: string }[] {

@@ -6,14 +6,12 @@ import type { ClientOptions, RequestOptions } from './options.ts';
 import { type RouteArguments, routeRequest } from './route-request.ts';
 import { Transport } from './transport.ts';
 import type { MintSessionToken, SessionToken } from './types.ts';
-import { verify } from './webhooks.ts';
 
 /** A client of a Parley server. It keeps no connection open: it is cheap to create, may be shared, and needs no closing. */
 export class ParleyClient {
   readonly sessions: Sessions;
   readonly messages: Messages;
   readonly inputs: Inputs;
-  readonly webhooks: { verify: typeof verify } = { verify };
   readonly #options: ClientOptions;
   readonly #transport: Transport;
 

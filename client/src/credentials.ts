@@ -20,6 +20,8 @@ export class Credentials {
     const source = apiKey ?? sessionToken;
     if (source === undefined || (apiKey !== undefined && sessionToken !== undefined))
       throw new TypeError('Give the client an apiKey or a sessionToken, and not both');
+    if (typeof source === 'string' && !fitsHeader(source))
+      throw new TypeError('The apiKey or sessionToken has characters that no credential has');
     this.#source = source;
     this.#timeoutMs = timeoutMs;
   }
@@ -51,6 +53,8 @@ export class Credentials {
       const credential = await unlessAborted(Promise.resolve().then(source), late.signal);
       // Otherwise the request would carry the token "undefined", and the server's 401 would hide the cause.
       if (!credential) throw new AuthenticationError(401, 'The function that gives the credential gave none');
+      if (!fitsHeader(credential))
+        throw new AuthenticationError(401, 'The function that gives the credential gave one with characters that no credential has');
       this.#kept = credential;
       return credential;
     } finally {
@@ -58,6 +62,11 @@ export class Credentials {
       this.#asking = undefined;
     }
   }
+}
+
+/** With other characters, `fetch` fails as it does where there is no server. It leaves out the line break that a file ends with. */
+function fitsHeader(credential: string): boolean {
+  return /^\s*[\x21-\x7e]*\s*$/.test(credential);
 }
 
 /** A credential that is not a JWT does not expire. */

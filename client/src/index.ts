@@ -23,4 +23,4 @@ export type { ClientOptions, Credential, RequestOptions } from './options.ts';
 export type { RouteCall } from './route-request.ts';
 export { TurnText } from './turn-text.ts';
 export type * from './types.ts';
-export { verify as verifyWebhook, type WebhookEvent } from './webhooks.ts';
+export { verifyWebhook, type WebhookEvent } from './webhooks.ts';

@@ -105,11 +105,12 @@ export class Transport {
 }
 
 /**
- * Checked here, because requests to a URL without a scheme would fail like those to an unreachable server. In a browser the
+ * Checked here, because requests to a URL that `fetch` refuses would fail like those to an unreachable server. In a browser the
  * URL may be a path below the page's origin.
  */
 function rootOf(baseUrl: string): string {
-  if (!/^(https?:\/\/|\/|$)/i.test(baseUrl))
+  if (/^https?:\/\/[^/?#]*@/i.test(baseUrl)) throw new TypeError('The baseUrl must not have a user name or a password');
+  if (!/^(https?:\/\/|\/|$)/i.test(baseUrl) || !URL.canParse(baseUrl, 'http://page'))
     throw new TypeError(`The baseUrl must be a URL such as http://127.0.0.1:8080, not "${baseUrl}"`);
   return baseUrl.replace(/\/+$/, '');
 }

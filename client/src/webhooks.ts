@@ -16,7 +16,7 @@ export interface WebhookEvent {
  * value of `Svc-Signature`, and `toleranceSeconds` how old the signature may be. Throws `SignatureError`, or
  * `TypeError` if the secret is missing or the body has been parsed.
  */
-export async function verify(
+export async function verifyWebhook(
   payload: string | Uint8Array,
   header: string | string[] | null | undefined,
   secret: string | undefined,

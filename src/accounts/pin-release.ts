@@ -26,7 +26,8 @@ class StepError extends Error {
   }
 }
 
-const connectTimeoutMs = 20_000;
+/** For connecting to a server and listing its tools. */
+const serverTimeoutMs = 20_000;
 
 /**
  * Checks a release against the outside world and pins the tools of its MCP servers. What makes it unusable is returned as the
@@ -63,7 +64,7 @@ async function checkModel(orgId: number, model: ModelConfig, upstreams: Upstream
   if (model.provider !== 'openai-compatible' && !usesOperatorsKey) {
     const own = await upstreams.credentialFor(orgId, model.provider);
     if (own === undefined) {
-      throw new StepError('credentials', `no key for ${model.provider}: store one with PUT /api/model_credentials/${model.provider}`);
+      throw new StepError('credentials', `no key for ${model.provider}: ${howToStore(model.provider)}`);
     }
   }
   if (model.base_url === null) return;
@@ -74,17 +75,21 @@ async function checkModel(orgId: number, model: ModelConfig, upstreams: Upstream
   }
 }
 
+function howToStore(credential: string): string {
+  return `store it with PUT /api/model_credentials/${credential}, or: parley credentials set ${credential}`;
+}
+
 async function pinServer(orgId: number, server: McpServerConfig, upstreams: Upstreams, signal: AbortSignal): Promise<PinnedTool[]> {
   const credential = server.credential === undefined ? undefined : await upstreams.credentialFor(orgId, server.credential);
   if (server.credential !== undefined && credential === undefined) {
-    const where = `PUT /api/model_credentials/${server.credential}`;
-    throw new StepError('credentials', `the MCP server "${server.name}" needs "${server.credential}", which is not stored: ${where}`);
+    const name = server.credential;
+    throw new StepError('credentials', `the MCP server "${server.name}" needs "${name}", which is not stored: ${howToStore(name)}`);
   }
   await upstreams.checkUrl(server.url).catch((error: unknown) => {
     throw new StepError('mcp_servers', `${server.name}: ${errorMessage(error)}`, error);
   });
   try {
-    return await upstreams.listServerTools(server, credential, AbortSignal.any([AbortSignal.timeout(connectTimeoutMs), signal]));
+    return await upstreams.listServerTools(server, credential, AbortSignal.any([AbortSignal.timeout(serverTimeoutMs), signal]));
   } catch (error) {
     // It names the server itself.
     throw new StepError('mcp_servers', errorMessage(error), error);

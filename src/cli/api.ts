@@ -1,20 +1,18 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
-import { loadClientSettings } from '../config.ts';
-import { errorCode } from '../errors.ts';
+import { type KeyName, loadClientSettings, loadKey } from '../config.ts';
+import { causesOf, errorCode, errorMessage } from '../errors.ts';
+import { isRecord, parseJson } from '../text/json.ts';
 
 type Body = Record<string, unknown>;
-
-/** Who makes a request: the name of the setting that holds their key. */
-type Caller = 'PARLEY_API_KEY' | 'PARLEY_OPERATOR_KEY';
 
 /** Sends one request. If the server refuses it, throws an error that says what to do about it. */
 export async function call<Answer = Body>(
   method: string,
   path: string,
   body?: unknown,
-  caller: Caller = 'PARLEY_API_KEY',
+  keyName: KeyName = 'PARLEY_API_KEY',
 ): Promise<Answer> {
-  const response = await request(method, path, body, caller);
+  const response = await request(method, path, body, keyName);
   const text = await response.text().catch((error: unknown) => {
     throw cutShort(error);
   });
@@ -25,19 +23,17 @@ export async function call<Answer = Body>(
 }
 
 function parse(text: string): Body {
-  try {
-    return text === '' ? {} : JSON.parse(text);
-  } catch (error) {
-    throw new Error(`the server at ${loadClientSettings().url} is not a Parley server (set PARLEY_URL)`, { cause: error });
-  }
+  const answer = text === '' ? {} : parseJson(text);
+  if (!isRecord(answer)) throw new Error(describeStranger());
+  return answer;
 }
 
 /** Reads all pages of a list. The operator's list is called `organizations`, and the audit log has its cursor in `meta`. */
-export async function callList<Item = Body>(path: string, caller?: Caller): Promise<{ data: Item[]; next_cursor: null }> {
+export async function callList<Item = Body>(path: string, keyName?: KeyName): Promise<{ data: Item[]; next_cursor: null }> {
   type Page = { data?: Item[]; organizations?: Item[]; next_cursor?: string | null; meta?: { next_cursor: string | null } };
   const data: Item[] = [];
   for (let cursor = ''; ; ) {
-    const page = await call<Page>('GET', `${path}${path.includes('?') ? '&' : '?'}cursor=${cursor}`, undefined, caller);
+    const page = await call<Page>('GET', `${path}${path.includes('?') ? '&' : '?'}cursor=${cursor}`, undefined, keyName);
     data.push(...(page.data ?? page.organizations ?? []));
     const next = page.meta?.next_cursor ?? page.next_cursor ?? null;
     if (next === null) return { data, next_cursor: null };
@@ -86,62 +82,70 @@ export async function agentRoutes(agent: string | undefined): Promise<string> {
   return `/${organization.slug}/${encodeURIComponent(agent ?? organization.default_agent ?? '')}/v1`;
 }
 
-async function request(method: string, path: string, body: unknown, caller: Caller): Promise<Response> {
-  const { url, urlSettings, apiKey, operatorKey } = loadClientSettings();
+async function request(method: string, path: string, body: unknown, keyName: KeyName): Promise<Response> {
+  const content = body === undefined ? {} : { body: JSON.stringify(body) };
+  const headers = { ...authorization(keyName), ...(body === undefined ? {} : { 'content-type': 'application/json' }) };
+  const response = await reach(path, { method, headers, ...content });
+  if (response.ok) return response;
+  throw new Error(await describeRefusal(response, keyName, path));
+}
+
+/** With a key that is not allowed in a header, `fetch` would fail as if there were no server. The audit log records the user agent. */
+export function authorization(keyName: KeyName): Record<string, string> {
+  const key = loadKey(keyName);
+  if (!/^[\x21-\x7e]+$/.test(key.trim())) throw new Error(`${keyName}: a key has only letters, digits, _ and -`);
+  return { authorization: `Bearer ${key}`, 'user-agent': 'parley-cli' };
+}
+
+/**
+ * What the server answers, whether or not it refuses. Throws if none does. Redirects are not followed: `fetch` would drop the key on the way
+ * to another origin, and turn a POST into a GET.
+ */
+export async function reach(path: string, init: RequestInit): Promise<Response> {
+  const { url, urlSettings } = loadClientSettings();
+  if (/^https?:\/\/[^/?#]*@/.test(url)) throw new Error(`${urlSettings}: must give a URL without a user name and a password`);
   if (!/^https?:/.test(url) || !URL.canParse(url))
     throw new Error(`${urlSettings}: must give a URL such as http://127.0.0.1:8080, not ${url}`);
-  const secret = caller === 'PARLEY_API_KEY' ? apiKey : operatorKey;
-  if (secret === undefined) throw new Error(`${caller} is not set; the first \`npm start\` printed it`);
-  checkKey(caller, secret);
-  // The audit log records the user agent.
-  const headers = {
-    authorization: `Bearer ${secret}`,
-    'user-agent': 'parley-cli',
-    ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-  };
-  const init = { method, headers, redirect: 'manual' as const, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
-  const response = await fetch(url + path, init).catch((error: unknown) => {
-    const why = error instanceof Error ? errorCode(error.cause) : undefined;
-    throw new Error(`no Parley server at ${url}${why === undefined ? '' : `: ${why}`} (set PARLEY_URL, or start one with npm start)`, {
-      cause: error,
-    });
+  const response = await fetch(url + path, { ...init, redirect: 'manual' }).catch((error: unknown) => {
+    throw new Error(`no Parley server at ${url}: ${fetchReason(error)} (set PARLEY_URL, or start one with npm start)`, { cause: error });
   });
-  if (response.ok) return response;
-  throw new Error(await describeRefusal(response, caller, path));
-}
-
-/** With a key that is not allowed in a header, `fetch` fails as if there were no server. */
-export function checkKey(name: Caller, secret: string): void {
-  if (!/^[\x21-\x7e]+$/.test(secret.trim())) throw new Error(`${name}: a key has only letters, digits, _ and -`);
-}
-
-/** Redirects are not followed: `fetch` would drop the key on the way to another origin, and turn a POST into a GET. */
-export function describeRedirect(response: Response, url: string): string | undefined {
   const location = response.headers.get('location');
-  if (response.status < 300 || response.status > 399 || location === null) return undefined;
-  return `${url} redirects to ${location}; set PARLEY_URL to where the server is`;
+  if (response.status < 300 || response.status > 399 || location === null) return response;
+  throw new Error(`${url} redirects to ${location}; set PARLEY_URL to where the server is`);
 }
 
-async function describeRefusal(response: Response, caller: Caller, path: string): Promise<string> {
-  const { url } = loadClientSettings();
-  const redirect = describeRedirect(response, url);
-  if (redirect !== undefined) return redirect;
+/** Why there is no answer: `fetch` itself says only that it failed. */
+export function fetchReason(error: unknown): string {
+  const cause = causesOf(error).at(-1);
+  return errorCode(cause) ?? errorMessage(cause);
+}
+
+export async function describeRefusal(response: Response, keyName: KeyName, path: string): Promise<string> {
   const text = await response.text();
-  if (response.status === 401) return `the server does not accept this ${caller}`;
-  if (response.status === 404) return describeNotFound(url, path.split('?')[0] ?? path);
-  try {
-    return detailText(JSON.parse(text)) ?? `HTTP ${response.status}`;
-  } catch {
-    return `HTTP ${response.status} ${text.slice(0, 200)}`;
-  }
+  if (response.status === 401) return `the server does not accept this ${keyName}`;
+  if (response.status === 404) return describeNotFound(path.split('?')[0] ?? path);
+  const answer = parseJson(text);
+  const said = isRecord(answer) ? detailText(answer) : undefined;
+  if (said !== undefined) return said;
+  const status = `HTTP ${response.status} ${text.slice(0, 200)}`.trim();
+  // A proxy answers so for a Parley that is down.
+  return response.status >= 500 ? status : describeStranger(status);
 }
 
-function describeNotFound(url: string, path: string): string {
+/** `said` is what made another program of it. */
+export function describeStranger(said?: string): string {
+  const { url } = loadClientSettings();
+  return `what answers at ${url} is not Parley; set PARLEY_URL, or PORT to a free one${said === undefined ? '' : ` (${said})`}`;
+}
+
+export function describeNotFound(path: string): string {
+  const { url } = loadClientSettings();
   const { pathname } = new URL(url);
   // Someone may have set it to the base URL of a client library, which ends with a path such as /v1.
   if (pathname !== '/') return `not found: ${url}${path} (does ${pathname} belong in PARLEY_URL?)`;
   if (path === '/v1/sessions') return `not found: ${path} (is there no default agent? name one: parley chat <agent>)`;
-  if (path.endsWith('/v1/sessions')) return `not found: ${path} (no such agent, or it has no active release; see: parley agents list)`;
+  if (path.endsWith('/v1/sessions'))
+    return `not found: ${path} (no such agent, or it has no active release, or this session is of another; see: parley agents list)`;
   return `not found: ${path}`;
 }
 

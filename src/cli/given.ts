@@ -24,7 +24,8 @@ export function day(option: string, given: string): string {
 }
 
 export function url(given: string): URL {
-  if (!URL.canParse(given)) throw new Error(`${given} is not a URL; it must start with https:// or http://`);
+  if (!/^https?:\/\//i.test(given) || !URL.canParse(given))
+    throw new Error(`${given} is not a URL; it must start with https:// or http://`);
   return new URL(given);
 }
 

@@ -5,6 +5,7 @@ import { type Config, loadConfig } from '../config.ts';
 import { backup, requireDatabase, restore } from '../database/backup.ts';
 import type { Database } from '../database/database.ts';
 import { openDatabase } from '../database/open.ts';
+import { errorMessage } from '../errors.ts';
 import { parseSecretKey } from '../setting-parsers.ts';
 
 /** Returns whether the backup contains the secret key. */
@@ -26,7 +27,7 @@ export async function restoreFrom(folder: string): Promise<void> {
 /** Returns how many secrets were encrypted anew, with the key that `readKey` returns. */
 export async function rotateSecretKeyTo(readKey: () => Promise<string>): Promise<{ resealed: number }> {
   const config = loadConfig();
-  const next = createSecretBox(parseSecretKey(await readKey()));
+  const next = createSecretBox(parseNewKey(await readKey()));
   await requireDatabase(config);
   const key = await findSecretKey(config);
   if (key === undefined) throw new Error('PARLEY_SECRET_KEY is not set, and PARLEY_DATA_DIR has no secret.key');
@@ -35,5 +36,13 @@ export async function rotateSecretKeyTo(readKey: () => Promise<string>): Promise
     return await rotateSecretKey(database, key.box, next);
   } finally {
     await database.close();
+  }
+}
+
+function parseNewKey(given: string): Buffer {
+  try {
+    return parseSecretKey(given);
+  } catch (error) {
+    throw new Error(`the new key ${errorMessage(error)}`, { cause: error });
   }
 }

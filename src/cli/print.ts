@@ -48,6 +48,16 @@ export function oneLine(text: string): string {
   return harmless(text.replaceAll(/\s+/g, ' '));
 }
 
+/** At most so many characters, as a person counts them, and a mark if there were more. */
+export function shortened(text: string, most: number): string {
+  let count = 0;
+  for (const { index } of characters.segment(text)) {
+    if (count === most) return `${text.slice(0, index)}…`;
+    count += 1;
+  }
+  return text;
+}
+
 function cell(value: unknown): string {
   if (value === null || value === undefined) return '-';
   const text = typeof value === 'object' && !Array.isArray(value) ? JSON.stringify(value) : String(value);

@@ -1,11 +1,11 @@
 import { createReadStream, createWriteStream } from 'node:fs';
-import { access, readFile, rm, writeFile } from 'node:fs/promises';
+import { access, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { sql } from 'kysely';
 import type { Config } from '../config.ts';
-import { errorMessage } from '../errors.ts';
+import { errorCode, errorMessage } from '../errors.ts';
 import { parseSecretKey } from '../setting-parsers.ts';
 import { makeDirectory, makeFilledDirectory, prepareDataDirectory, replaceFile, secretKeyFile } from './data-directory.ts';
 import type { Database } from './database.ts';
@@ -26,7 +26,7 @@ export async function backup(
   const { DATABASE_URL: url } = config;
   await requireDatabase(config, isUsed);
   if (url !== undefined && check !== undefined) await checkAndClose(await openDatabase(config), check);
-  const isNew = !(await isThere(folder));
+  const isNew = await isNewFolder(folder);
   await makeDirectory(folder);
   try {
     if (url !== undefined) await replaceFile(join(folder, 'database.dump'), (draft) => dumpPostgres(url, draft));
@@ -40,6 +40,17 @@ export async function backup(
     if (isNew) await rm(folder, { recursive: true, force: true });
     throw error;
   }
+}
+
+/** Whether it does not exist. Throws if it is not meant for a backup: it has files, and none of them is of an earlier one. */
+async function isNewFolder(folder: string): Promise<boolean> {
+  const names = await readdir(folder).catch((error: unknown) => {
+    if (errorCode(error) === 'ENOENT') return undefined;
+    throw errorCode(error) === 'ENOTDIR' ? new Error(`${folder} is not a folder`, { cause: error }) : error;
+  });
+  if (names !== undefined && names.length > 0 && !names.some((name) => /^database\.(dump|tar\.gz)/.test(name)))
+    throw new Error(`${folder} has other files: name a folder that is new, empty or has an earlier backup`);
+  return names === undefined;
 }
 
 /** Throws if the database must not be backed up with these settings. */

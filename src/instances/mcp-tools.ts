@@ -16,7 +16,7 @@ export async function listServerTools(
     throw failure(server, 'connecting', error, credential);
   });
   try {
-    const listed = await client.listTools({}, { timeout: listTimeoutMs, ...(signal === undefined ? {} : { signal }) });
+    const listed = await client.listTools({}, signal === undefined ? {} : { signal });
     // The same tool can be on two pages of the list, and model providers refuse two tools of one name.
     const tools = [...Map.groupBy(listed.tools, ({ name }) => name).values()].flatMap(([first]) => first ?? []);
     if (tools.length > maxTools) throw new ServiceError('invalid', `the server has ${tools.length} tools; at most ${maxTools} can be used`);
@@ -53,7 +53,6 @@ function failure(server: McpServerConfig, step: string, error: unknown, credenti
   return new ServiceError('invalid', `MCP server ${server.name}: ${step} failed: ${reason}`, { code: 'mcp_server_failed' });
 }
 
-const listTimeoutMs = 30_000;
 const maxTools = 256;
 const maxSchemaCharacters = 64 * 1024;
 const maxDescriptionCharacters = 8_000;

@@ -22,7 +22,8 @@ test('agents, releases, keys and organizations are managed from the terminal', a
   assert.match((await cli(['releases', 'rollback', 'assistant'])).stdout, /now runs release 1/);
   writeFileSync(file, JSON.stringify({ model: { provider: 'anthropic', name: 'claude-sonnet-4-5' } }));
   const failed = await cli(['releases', 'create', 'assistant', file, '--activate']);
-  assert.deepEqual([failed.code, /^Release 3 of assistant: failed \(credentials: /.test(failed.stdout)], [1, true]);
+  const unstored = 'no key for anthropic: store it with PUT /api/model_credentials/anthropic, or: parley credentials set anthropic';
+  assert.deepEqual(failed, { code: 1, stdout: `Release 3 of assistant: failed (credentials: ${unstored})\n`, stderr: '' });
   for (let count = 1; count <= 50; count += 1) await app.request('POST', '/api/agents', { slug: `agent-${count}` });
   const listed = (await cli(['agents', 'list'])).stdout;
   assert.match(listed, /^assistant +Assistant +1 /m);
@@ -45,6 +46,8 @@ test('agents, releases, keys and organizations are managed from the terminal', a
   assert.equal((await cli(['audit', 'verify', '--head', head])).code, 0);
   const cutOff = await cli(['audit', 'verify', '--head', 'f'.repeat(64)]);
   assert.deepEqual([cutOff.code, /^The chain was cut off/.test(cutOff.stdout)], [1, true]);
+  const mistyped = await cli(['audit', 'verify', '--head', 'abc']);
+  assert.equal(mistyped.stderr, 'parley: head: must be the 64 hexadecimal digits that an earlier verification gave\n');
   const exported = await cli(['audit', 'export', '--action', 'model_credential.stored']);
   assert.equal(exported.code, 0);
   assert.match(exported.stdout, /^created_at,action,[^\r]*\r\n[^\r]*,model_credential\.stored,[^\r]*,parley-cli,[^\r]*\r\n$/);
@@ -87,6 +90,7 @@ test('whatever the API can change of an agent, a release and a webhook endpoint,
   await done('webhooks', 'update', '1', '--name', 'Renamed', '--events', 'api_key.created');
   const { webhook_endpoint: endpoint } = (await app.request('GET', '/api/webhook_endpoints/1')).body;
   assert.deepEqual([endpoint.name, endpoint.url, endpoint.event_types], ['Renamed', receiver.url, ['api_key.created']]);
+  assert.match(await done('webhooks', 'list'), /^1 +Renamed +http\S+ +true +0 +api_key\.created$/m);
   const [next] = /whsec_svc_\S+/.exec(await done('webhooks', 'rotate-secret', '1')) ?? [];
   assert.ok(next !== undefined && next !== secret);
   await app.request('POST', '/api/webhook_endpoints/1/disable');
@@ -105,6 +109,7 @@ test('whatever the API can change of an agent, a release and a webhook endpoint,
   await until(async () => /^\S+ +\S+ +failed +\S+ +1 +500$/m.test(await done('webhooks', 'deliveries', '1')));
   assert.match(await done('webhooks', 'deliveries', '1'), /^\S+ +api_key\.created +delivered +\S+ +1 +200$/m);
   await done('webhooks', 'update', '1', '--events', '');
+  assert.match(await done('webhooks', 'list'), / all$/m);
   const { webhook_endpoint: ofAll } = (await app.request('GET', '/api/webhook_endpoints/1')).body;
   assert.deepEqual([ofAll.name, ofAll.event_types], ['Renamed', []]);
 });

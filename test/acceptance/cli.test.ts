@@ -4,18 +4,16 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import pg from 'pg';
 import { startApp } from '../support/app.ts';
 import { baseEnvironment, commandLine, main, run } from '../support/command-line.ts';
 import { createDatabase, engine } from '../support/engine.ts';
 import { serveLocally } from '../support/local-server.ts';
-import { startTransactionPooler } from '../support/transaction-pooler.ts';
 
 test('a conversation in the terminal: streamed answers, and approvals as y, a or n; a failure is in the exit code', async (t) => {
   const cli = await commandLine(await startApp(t));
@@ -36,6 +34,8 @@ test('a conversation in the terminal: streamed answers, and approvals as y, a or
   assert.match(named.stderr, /answer it with: parley chat assistant --session terminal\n/, 'which may not be the default agent');
   const later = await cli(['chat', '--session', 'terminal'], 'y\n/say and on\n');
   assert.deepEqual([later.code, later.stdout], [0, 'bash answered: at last\nand on\n'], 'what was left open is asked again');
+  const thoughtful = await cli(['chat', '--thinking'], '/think let me see\n');
+  assert.match(thoughtful.stderr, /let me see\n> \n$/, 'the answer begins in a line of its own, also where a terminal shows both');
   const failed = await cli(['chat'], '/fail rate_limited\n');
   assert.deepEqual([failed.code, failed.stdout, /\n! rate_limited: /.test(failed.stderr)], [1, '', true]);
 });
@@ -69,6 +69,14 @@ test('Ctrl-C stops the answer and not the conversation, and at an approval says 
   }
   assert.match(noted, /Allow\? \[y\/a\/n\] \n! the request is still open; answer it with: parley chat --session asked\n$/);
   assert.equal(await asked.ended, 130);
+
+  const waiting = await start('sessions', 'tail', 'assistant', 'asked');
+  let shown = '';
+  for await (const piece of waiting.child.stdout.setEncoding('utf8')) {
+    shown += piece;
+    if (/status_idle.*\n/.test(shown)) break;
+  }
+  assert.match(shown, /status_idle {2}\{"stop_reason":"requires_action","request_id":"req_\w+","message":"Run this command\?\\necho"\}\n/);
 
   const tail = await start('sessions', 'tail', 'assistant', 'stopped');
   const complaint = text(tail.child.stderr);
@@ -117,8 +125,19 @@ test('serve runs the server until it is told to stop; then its secret key can be
   const elsewhere = await run({ PARLEY_DATA_DIR: folder, PARLEY_SECRET_KEY: next }, ['rotate-secret-key'], `${next}\n`);
   assert.match(elsewhere.stderr, /^parley: \S+db is not there: set PARLEY_DATA_DIR, or DATABASE_URL, as the server has it\n$/);
   assert.deepEqual(readdirSync(folder), [], 'no database is made for it');
+  const wrong = await run(database.settings, ['rotate-secret-key'], 'hunter2\n');
+  assert.match(wrong.stderr, /^parley: the new key must be 32 bytes as Base64 or hex, as `openssl rand -base64 32` makes them\n$/);
   const rotated = await run(database.settings, ['rotate-secret-key'], `${next}\n`);
-  assert.deepEqual([rotated.code, /^Re-encrypted \d+ secrets\./.test(rotated.stdout)], [0, true], rotated.stderr);
+  assert.deepEqual(
+    [
+      rotated.code,
+      /^Re-encrypted \d+ secrets\. Set PARLEY_SECRET_KEY to the new key or, if it was never set, put the key into secret\.key /.test(
+        rotated.stdout,
+      ),
+    ],
+    [0, true],
+    rotated.stderr,
+  );
   if (engine === 'postgres') {
     const { stdout } = await run({ ...database.settings, PARLEY_URL: 'http://127.0.0.1:9' }, ['doctor']);
     assert.match(
@@ -149,6 +168,16 @@ test('a list of organizations is shown to its end, and nothing in it moves the c
   assert.match((await cli(['chat', '--session', 'hidden'], hidden)).stderr, /Run this command\?\nrm -rf \.\uFFFD\[2K\uFFFDls\n/);
 });
 
+test('a list of sessions says which page it is, also where there is none of the number that was asked for', async (t) => {
+  const app = await startApp(t);
+  const cli = await commandLine(app);
+  await Promise.all(Array.from({ length: 51 }, () => app.request('POST', '/v1/sessions', {})));
+  const listed = async (page: string) => (await cli(['sessions', 'list', 'assistant', '--page', page])).stdout;
+  assert.match(await listed('2'), /^ID .*\nses_\S+ .*\n\nPage 2 of 2, 51 sessions\.\n$/);
+  assert.match(await listed('-1'), /\n\nPage 1 of 2, 51 sessions\.\n$/);
+  assert.equal(await listed('3'), 'There is no page 3.\n');
+});
+
 test('what is wrong is said in a line, and the exit code tells', async (t) => {
   const app = await startApp(t);
   const cli = await commandLine(app);
@@ -164,83 +193,40 @@ test('what is wrong is said in a line, and the exit code tells', async (t) => {
   assert.match(below.stderr, /^parley: not found: http:\S+\/v1\/api\/agents \(does \/v1 belong in PARLEY_URL\?\)\n$/);
   const elsewhere = await run({ PARLEY_URL: 'shop', PARLEY_API_KEY: app.apiKey }, ['agents', 'list']);
   assert.match(elsewhere.stderr, /^parley: PARLEY_URL: must give a URL such as http:\S+, not shop\n$/);
+  const signedIn = await run({ PARLEY_URL: 'http://ann:secret@127.0.0.1:9', PARLEY_API_KEY: app.apiKey }, ['agents', 'list']);
+  assert.equal(signedIn.stderr, 'parley: PARLEY_URL: must give a URL without a user name and a password\n');
   const badPort = await run({ PORT: 'abc', PARLEY_API_KEY: app.apiKey }, ['agents', 'list']);
   assert.match(badPort.stderr, /^parley: HOST, PORT: must give a URL such as http:\S+, not http:\/\/127\.0\.0\.1:abc\n$/);
   const { api_key: fresh } = JSON.parse((await cli(['orgs', 'create', 'fresh', '--json'])).stdout);
   const nobody = await run({ PARLEY_URL: await app.listen(), PARLEY_API_KEY: fresh }, ['chat'], 'hello\n');
   assert.equal(nobody.stderr, 'parley: not found: /v1/sessions (is there no default agent? name one: parley chat <agent>)\n');
   await cli(['agents', 'create', 'bare']);
-  for (const agent of ['bare', 'nobody']) {
-    const { stderr } = await cli(['chat', agent], 'hello\n');
-    assert.equal(
-      stderr,
-      `parley: not found: /demo/${agent}/v1/sessions (no such agent, or it has no active release; see: parley agents list)\n`,
-    );
+  await cli(['agents', 'create', 'other']);
+  await cli(['releases', 'create', 'other', '-', '--activate'], '{"instructions":"Be brief."}');
+  await app.request('POST', '/v1/sessions', { session_id: 'first' });
+  for (const [agent, ...session] of [['bare'], ['nobody'], ['other', '--session', 'first']]) {
+    const { stderr } = await cli(['chat', String(agent), ...session], 'hello\n');
+    const why = '(no such agent, or it has no active release, or this session is of another; see: parley agents list)';
+    assert.equal(stderr, `parley: not found: /demo/${agent}/v1/sessions ${why}\n`);
   }
-  const doctor = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_API_KEY: app.apiKey, REDIS_URL: 'redis://127.0.0.1' }, ['doctor']);
-  assert.match(doctor.stdout, /^FAIL {2}settings: REDIS_URL is not used: /m);
-  assert.match(doctor.stdout, /FAIL {2}server: no server at/);
-  assert.equal(doctor.code, 1);
-  const file = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_API_KEY: app.apiKey, PARLEY_DATA_DIR: main }, ['doctor']);
-  assert.match(file.stdout, /^FAIL {2}data directory: \S+main\.ts is not a directory \(PARLEY_DATA_DIR\)$/m);
-  const invalid = await run({ PARLEY_URL: 'http://127.0.0.1:9', PARLEY_MAX_TURNS: 'many' }, ['doctor']);
-  assert.match(invalid.stdout, /^ok {4}Node: .*\nFAIL {2}settings: PARLEY_MAX_TURNS: .*\nFAIL {2}server: /, 'said once');
-  const ailing = await serveLocally((_request, response) => response.writeHead(503).end('{"detail":"No space."}'));
-  t.after(() => ailing.close());
-  const lost = 'postgres://parley@127.0.0.1:1/parley';
-  const { stdout } = await run({ PARLEY_URL: ailing.origin, PARLEY_API_KEY: app.apiKey, DATABASE_URL: lost, PARLEY_DATA_DIR: '/none' }, [
-    'doctor',
-  ]);
-  assert.match(stdout, /^ok {4}data directory: \/none does not exist; a start creates it when it needs it$/m);
-  assert.match(stdout, /^FAIL {2}database: DATABASE_URL: connect ECONNREFUSED 127\.0\.0\.1:1$/m);
-  assert.match(stdout, /^FAIL {2}server: not ready: \{"detail":"No space\."\}$/m);
-  const keys = { PARLEY_API_KEY: app.apiKey, PARLEY_OPERATOR_KEY: app.operatorKey, PARLEY_SECRET_KEY: 'ab'.repeat(32) };
-  const keeping = await run({ PARLEY_URL: ailing.origin, ...keys, DATABASE_URL: lost, PARLEY_DATA_DIR: main }, ['doctor']);
-  assert.match(keeping.stdout, /^ok {4}data directory: not used: data is in PostgreSQL, and all keys are set$/m);
-  assert.match(stdout, /^FAIL {2}API key: the server answered 503 \{"detail":"No space\."\}$/m);
 });
 
-test('the doctor tells a PostgreSQL that no start could use', { skip: engine !== 'postgres' && 'it is about PostgreSQL' }, async (t) => {
-  const { settings, remove } = await createDatabase();
-  t.after(remove);
-  const saidOf = async (DATABASE_URL: string) =>
-    (await run({ ...settings, PARLEY_URL: 'http://127.0.0.1:9', DATABASE_URL }, ['doctor'])).stdout;
-  const said = (option: string) => saidOf(`${settings.DATABASE_URL}?options=-c%20${option}`);
-  assert.match(
-    await said('default_transaction_read_only%3Don'),
-    /^FAIL {2}database: DATABASE_URL: .*\. Name a server that takes writes, /m,
-  );
-  assert.match(
-    await said('search_path%3Dnowhere'),
-    /^FAIL {2}database: DATABASE_URL: .*\. The search_path of its role must name a schema /m,
-  );
-  const pooler = await startTransactionPooler(t, settings.DATABASE_URL ?? '');
-  assert.match(await saidOf(pooler), /^FAIL {2}database: DATABASE_URL: leads to a pooler in transaction mode\. /m);
-});
-
-test('the doctor tells a clock that is wrong, and a database of another version', {
-  skip: engine !== 'postgres' && 'as above',
-}, async (t) => {
-  const { settings, remove } = await createDatabase();
-  const database = new pg.Client(settings.DATABASE_URL);
-  await database.connect();
-  t.after(() => database.end().then(remove));
-  const said = async (more = {}) => (await run({ ...settings, ...more, PARLEY_URL: 'http://127.0.0.1:9' }, ['doctor'])).stdout;
-  const hourAhead = '--import=data:text/javascript,const{now}=Date;Date.now=()=>now()+36e5';
-  assert.match(await said({ NODE_OPTIONS: hourAhead }), /^FAIL {2}database: the clock here and that of PostgreSQL differ by 3600 s: /m);
-  assert.match(await said(), /^ok {4}database: PostgreSQL, reachable$/m);
-  await database.query('delete from migrations where name = (select max(name) from migrations)');
-  assert.match(await said(), /^ok {4}database: PostgreSQL, reachable; the next start migrates it \(\d+-\S+\.sql\)$/m);
-  await database.query("insert into migrations (name) values ('9999-from-tomorrow.sql')");
-  assert.match(await said(), /^FAIL {2}database: A newer version of Parley has changed this database \(9999-from-tomorrow\.sql\)\./m);
-});
-
-test('the doctor tells a Redis that no start could reach', { skip: engine !== 'postgres' && 'Redis is for PostgreSQL' }, async (t) => {
-  const { settings, remove } = await createDatabase();
-  t.after(remove);
-  const { stdout } = await run({ ...settings, PARLEY_URL: 'http://127.0.0.1:9', REDIS_URL: 'redis://127.0.0.1:1' }, ['doctor']);
-  assert.match(stdout, /^ok {4}settings: /m);
-  assert.match(stdout, /^FAIL {2}database: REDIS_URL: connect ECONNREFUSED 127\.0\.0\.1:1$/m);
+test('a key that is nowhere is said to be missing with the file that was looked for, and what is wrong with that', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'parley-cli-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'credentials.json');
+  const said = async (...args: string[]) =>
+    (await run({ PARLEY_DATA_DIR: folder, PARLEY_URL: 'http://127.0.0.1:9' }, args)).stderr.replaceAll(file, 'FILE');
+  const printed = 'the first `npm start` printed it\n';
+  assert.equal(await said('agents', 'list'), `parley: PARLEY_API_KEY is not set, and FILE is not there; ${printed}`);
+  writeFileSync(file, '{"api_key":');
+  assert.equal(await said('agents', 'list'), `parley: PARLEY_API_KEY is not set, and FILE is not JSON; ${printed}`);
+  writeFileSync(file, '{"api_key":"svc_live_0123456789abcdef"}');
+  assert.equal(await said('orgs', 'list'), `parley: PARLEY_OPERATOR_KEY is not set, and FILE has no operator_key; ${printed}`);
+  assert.match(await said('agents', 'list'), /^parley: no Parley server at /);
+  rmSync(file);
+  mkdirSync(file);
+  assert.equal(await said('agents', 'list'), `parley: PARLEY_API_KEY is not set, and FILE cannot be read (EISDIR); ${printed}`);
 });
 
 test('what stands before the server is named in a line: its error page, where it redirects to, an answer cut short or failed late', async (t) => {
@@ -248,7 +234,14 @@ test('what stands before the server is named in a line: its error page, where it
     if (request.url?.startsWith('/moved')) response.writeHead(301, { location: `https://parley.example${request.url}` }).end();
     else if (request.url?.startsWith('/cut'))
       response.writeHead(200, { 'content-length': 1_000 }).write('{"data"', () => response.destroy());
+    else if (request.url?.startsWith('/broken') && request.url.endsWith('/messages'))
+      response
+        .writeHead(200, { 'content-type': 'text/event-stream' })
+        .write('data: {"type":"text","data":{}}\n\n', () => response.destroy());
+    else if (request.url?.startsWith('/broken'))
+      response.writeHead(200).end('{"organization":{"slug":"demo"},"id":"ses_1","pending_input":null}');
     else if (request.url?.startsWith('/late')) response.writeHead(200).end('  {"detail":{"error":"x","message":"The turn failed."}}');
+    else if (request.url?.startsWith('/other')) response.writeHead(405).end();
     else response.writeHead(502).end('<html>\r\n<h1>\u001b[2JBad Gateway</h1>\r\n</html>');
   });
   t.after(() => proxy.close());
@@ -256,13 +249,15 @@ test('what stands before the server is named in a line: its error page, where it
   const at = (path: string, args: string[], input?: string) => run({ ...settings, PARLEY_URL: proxy.origin + path }, args, input);
   const page = 'HTTP 502 <html> <h1>\uFFFD[2JBad Gateway</h1> </html>\n';
   assert.deepEqual(await at('/down', ['agents', 'list']), { code: 1, stdout: '', stderr: `parley: ${page}` });
+  const other = `what answers at ${proxy.origin}/other is not Parley; set PARLEY_URL, or PORT to a free one (HTTP 405)\n`;
+  assert.deepEqual(await at('/other', ['chat']), { code: 1, stdout: '', stderr: `parley: ${other}` });
   const moved = `${proxy.origin}/moved redirects to https://parley.example/moved/v1/sessions; set PARLEY_URL to where the server is\n`;
   assert.deepEqual(await at('/moved', ['chat'], 'hello\n'), { code: 1, stdout: '', stderr: `parley: ${moved}` });
-  assert.match((await at('/down', ['doctor'])).stdout, /^FAIL {2}server: what answers at \S+\/down is not Parley; /m);
-  assert.match((await at('/moved', ['doctor'])).stdout, /^FAIL {2}server: \S+\/moved redirects to /m);
   const cut = 'parley: the server closed the connection in the middle of its answer\n';
   assert.deepEqual(await at('/cut', ['agents', 'list']), { code: 1, stdout: '', stderr: cut });
   assert.deepEqual(await at('/cut', ['audit', 'export']), { code: 1, stdout: '{"data"', stderr: cut });
+  const broken = await at('/broken', ['chat', 'support'], 'hello\n');
+  assert.match(broken.stderr, /! the server closed the stream; the answer goes on there, see: parley sessions show support ses_1\n/);
   const late = 'parley: The turn failed.\n';
   assert.deepEqual(await at('/late', ['chat']), { code: 1, stdout: '', stderr: late }, 'behind the 200 of a long turn');
   const wrapped = await run({ PARLEY_API_KEY: 'svc_live_00000000\n00000000', PARLEY_URL: proxy.origin }, ['agents', 'list']);
@@ -281,6 +276,7 @@ test('what was mistyped is said in a line, and nothing is changed by it', async 
     [['releases', 'create', 'assistant', join(folder, 'list.json')], /list\.json must hold a JSON object\n$/],
     [['audit', 'export', '--out', join(folder, 'no', 'where.csv')], /^parley: ENOENT/],
     [['rotate-secret-key', '--to', 'a-secret'], /^parley: unknown option '--to'\n/],
+    [['webhooks', 'create', 'localhost:3000/hook'], /^parley: localhost:3000\/hook is not a URL; it must start with https:\/\/ or http:/],
     [['agents', 'create'], /^parley: missing required argument 'slug'\nRun it with --help for usage\.\n$/],
   ];
   const ran = await Promise.all(mistakes.map(([args]) => cli(args)));

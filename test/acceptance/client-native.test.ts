@@ -50,21 +50,6 @@ test('without an agent the calls go to the default agent, and those that need on
   assert.throws(() => new ParleyClient({ baseUrl, apiKey: 'a', sessionToken: 'b' }), /not both/);
 });
 
-test('what a client cannot work with is named: its URL, an answer of something else, a function without a credential', async () => {
-  for (const wrong of ['127.0.0.1:8080', 'localhost:8080', undefined])
-    assert.throws(
-      () => new ParleyClient({ baseUrl: wrong as string, apiKey: 'a' }),
-      (error) => error instanceof TypeError && error.message === `The baseUrl must be a URL such as http://127.0.0.1:8080, not "${wrong}"`,
-    );
-  const page = async () => new Response('<html>Sign in</html>');
-  const elsewhere = new ParleyClient({ baseUrl, apiKey: 'a', fetch: page });
-  await assert.rejects(elsewhere.sessions.create(), new RegExp(`is the baseUrl ${baseUrl} right`));
-  const tokenless = new ParleyClient({ baseUrl, agent: 'demo/assistant', sessionToken: async () => JSON.parse('{}').token });
-  const expected = (error: unknown) => error instanceof AuthenticationError && /gave none/.test(error.message);
-  await assert.rejects(tokenless.managed.create(), expected);
-  await assert.rejects(collect(tokenless.managed.events('ses_none')), expected);
-});
-
 test('a turn streams as typed events, whose text adds up', async () => {
   const session = await client.sessions.create();
   const events = await collect(client.messages.stream(session.id, { text: '/think let me see\n/say one two three', thinking: true }));

@@ -159,5 +159,8 @@ test('a sender that writes all of a body before it reads gets its 413, and can g
     text += chunk;
     if (/HTTP\/1.1 200 OK[\s\S]*\}$/.test(text)) break;
   }
-  assert.match(text, /^HTTP\/1.1 413 Payload Too Large\r\n[\s\S]*\{"detail":"The body is too large for this route."\}HTTP\/1.1 200 OK\r\n/);
+  assert.match(
+    text,
+    /^HTTP\/1.1 413 Payload Too Large\r\n[\s\S]*\{"detail":"The body is too large for this route, which takes at most 1048576 bytes\."\}HTTP\/1.1 200 OK\r\n/,
+  );
 });

@@ -60,6 +60,6 @@ test('the page of the client runs as it stands', async (t) => {
   assert.match(stdout, /^You said: "How many boats do we have\?"\. This is turn 1 of our conversation\.$/m);
   assert.match(stdout, /'done'/, 'the approved call ended');
   assert.match(stdout, /^You said: "And in green\?"\. This is turn 4 of our conversation\.$/m);
-  const { body } = await app.request('GET', '/api/agents/support');
+  const { body } = await app.request('GET', '/api/agents/orders');
   assert.equal(body.agent.active_version, 1);
 });

@@ -1,6 +1,6 @@
 // What an application does with the client, in plain JavaScript that every runtime runs as it stands. Prints what it saw, as JSON.
 // Arguments: the server's address, the same by a way that cuts every stream once, an API key, and a webhook's secret, header and body.
-import { NotFoundError, ParleyClient, SignatureError } from '@parley/client';
+import { NotFoundError, ParleyClient, SignatureError, verifyWebhook } from '@parley/client';
 
 const [baseUrl, breaking, apiKey, secret, header, payload] = globalThis.process.argv.slice(2);
 const parley = new ParleyClient({ baseUrl, apiKey, agent: 'demo/assistant' });
@@ -34,8 +34,8 @@ for await (const event of cut.messages.stream(session.id, '/delay 2\n/words 30')
   if (event.type === 'text') seen.resumed += event.data.part.text;
 seen.resumed = seen.resumed.split(' ').length;
 
-seen.webhook = (await parley.webhooks.verify(payload, header, secret)).type;
-seen.forged = await parley.webhooks.verify(`${payload} `, header, secret).catch((error) => error instanceof SignatureError);
+seen.webhook = (await verifyWebhook(payload, header, secret)).type;
+seen.forged = await verifyWebhook(`${payload} `, header, secret).catch((error) => error instanceof SignatureError);
 seen.missing = await parley.sessions.get('ses_unknown').catch((error) => [error instanceof NotFoundError, error.status, error.detail]);
 seen.transcript = (await parley.sessions.transcript(session.id)).messages.length;
 

@@ -81,8 +81,8 @@ async function interrupt({ agent, id }: Session): Promise<void> {
   await call('POST', `${await agentRoutes(agent)}/managed-agents/sessions/${id}/events`, { type: 'user.interrupt' });
 }
 
-function describeBreak(error: unknown): Error {
-  return new Error('the server closed the stream; the answer goes on there, see: parley sessions show', { cause: error });
+function describeBreak({ agent = '<agent>', id }: Session, error: unknown): Error {
+  return new Error(`the server closed the stream; the answer goes on there, see: parley sessions show ${agent} ${id}`, { cause: error });
 }
 
 async function ask(lines: AsyncIterator<string>, question: string): Promise<string | undefined> {
@@ -101,7 +101,8 @@ async function sendMessage(
   try {
     await stoppable(session, async () => {
       let step: number | undefined;
-      for await (const event of stream('POST', `${session.path}/messages`, { ...message, stream: true }, describeBreak)) {
+      const body = { ...message, stream: true };
+      for await (const event of stream('POST', `${session.path}/messages`, body, (error) => describeBreak(session, error))) {
         const frame = JSON.parse(event.data) as Frame;
         // The same step begins again: its process died, and another writes the answer anew. What was printed no longer counts.
         if (frame.type === 'step_start' && frame.data.step === step) note('\n[the answer starts over]\n');
@@ -152,8 +153,13 @@ function failUnanswered({ agent, id }: Session): undefined {
   fail(`the request is still open; answer it with: ${again}`);
 }
 
+/** Whether the line on the terminal is one of reasoning, in which the answer would go on. */
+let isThinking = false;
+
 /** Prints a frame. Returns the id of the request, if the frame asks for a decision. */
 function show({ type, data }: Frame): string | undefined {
+  if (type === 'text' && isThinking) note('\n');
+  isThinking = type === 'reasoning';
   if (type === 'text') say(data.part?.text ?? '');
   if (type === 'reasoning') note(data.part?.text ?? '');
   if (type === 'tool_use' && data.part?.state !== 'running') note(`\n[${data.part?.tool}: ${data.part?.state}]\n`);

@@ -29,7 +29,9 @@ export function dataCommands(program: Command): void {
     .action(async (_options, command: Command) => {
       const { rotateSecretKeyTo } = await loadOwnData();
       const answer = await rotateSecretKeyTo(() => secretFromInput('parley rotate-secret-key'));
-      print(command, answer, () => `Re-encrypted ${answer.resealed} secrets. Set PARLEY_SECRET_KEY to the new key and start the server.`);
+      const next =
+        'Set PARLEY_SECRET_KEY to the new key or, if it was never set, put the key into secret.key of the data directory; then start the server.';
+      print(command, answer, () => `Re-encrypted ${answer.resealed} secrets. ${next}`);
     });
 }
 

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { type Config, describeIdleSettings, loadClientSettings, loadConfig } from '../../config.ts';
 import type { Database } from '../../database/database.ts';
 import { errorCode, errorMessage } from '../../errors.ts';
-import { checkKey, describeRedirect } from '../api.ts';
+import { authorization, describeNotFound, describeRefusal, describeStranger, reach } from '../api.ts';
 import { oneLine, print } from '../print.ts';
 
 interface Finding {
@@ -122,33 +122,23 @@ async function checkInstallation(config: Config, postgres: Database): Promise<st
 
 /** Checks the server over HTTP, as a client would use it. */
 async function checkServer(): Promise<Finding[]> {
-  const { url, apiKey } = loadClientSettings();
-  const get = async (path: string, headers: Record<string, string> = {}) => {
-    const response = await fetch(url + path, { headers, redirect: 'manual', signal: AbortSignal.timeout(5_000) }).catch(
-      (error: unknown) => {
-        throw new Error(`no server at ${url}; start it with npm start, or set PARLEY_URL`, { cause: error });
-      },
-    );
-    const redirect = describeRedirect(response, url);
-    if (redirect !== undefined) throw new Error(redirect);
-    return { status: response.status, text: await response.text() };
-  };
+  const get = (path: string, headers: Record<string, string> = {}) => reach(path, { headers, signal: AbortSignal.timeout(5_000) });
   return [
     await check('server', async () => {
-      const { status, text } = await get('/readyz');
-      if (!/^\{"(status|detail)":/.test(text))
-        throw new Error(`what answers at ${url} is not Parley; set PARLEY_URL, or PORT to a free one`);
-      if (status !== 200) throw new Error(`not ready: ${text}`);
-      return `ready at ${url}`;
+      const response = await get('/readyz');
+      const text = await response.text();
+      if (!/^\{"(status|detail)":/.test(text)) throw new Error(describeStranger());
+      if (response.status === 404) throw new Error(describeNotFound('/readyz'));
+      if (response.status !== 200) throw new Error(`not ready: ${text}`);
+      return `ready at ${loadClientSettings().url}`;
     }),
     await check('API key', async () => {
-      if (apiKey === undefined) throw new Error('PARLEY_API_KEY is not set');
-      checkKey('PARLEY_API_KEY', apiKey);
-      const { status, text } = await get('/api/organization', { authorization: `Bearer ${apiKey}` });
-      if (status === 401) throw new Error('the server does not accept this PARLEY_API_KEY');
-      if (status === 403 && !text.includes('suspended')) return 'accepted, without the scope organization:read';
-      if (status !== 200) throw new Error(`the server answered ${status} ${text}`);
-      return 'accepted';
+      const path = '/api/organization';
+      const response = await get(path, authorization('PARLEY_API_KEY'));
+      if (response.ok) return 'accepted';
+      const refusal = await describeRefusal(response, 'PARLEY_API_KEY', path);
+      if (response.status === 403 && !refusal.includes('suspended')) return 'accepted, without the scope organization:read';
+      throw new Error(refusal);
     }),
   ];
 }

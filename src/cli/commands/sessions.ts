@@ -1,7 +1,8 @@
 import { fstatSync } from 'node:fs';
 import type { Command } from 'commander';
+import { fieldOf } from '../../text/json.ts';
 import { agentRoutes, call, stream } from '../api.ts';
-import { print, type Row, table } from '../print.ts';
+import { print, type Row, shortened, table } from '../print.ts';
 
 export function sessionCommands(program: Command): void {
   const sessions = program.command('sessions').description('sessions (conversations) of an agent');
@@ -12,11 +13,11 @@ export function sessionCommands(program: Command): void {
     .option('--page <n>', 'page number', '1')
     .action(async (agent: string, options: { active?: boolean; page: string }, command: Command) => {
       const query = `page=${encodeURIComponent(options.page)}${options.active ? '&active=true' : ''}`;
-      const answer = await call<{ sessions: Row[]; total: number }>('GET', `${await agentRoutes(agent)}/sessions?${query}`);
+      const answer = await call<{ sessions: Row[]; page: number; total: number }>('GET', `${await agentRoutes(agent)}/sessions?${query}`);
       const columns = ['id', 'status', 'message_count', 'last_message_at', 'end_user_id'];
       const pages = Math.ceil(answer.total / 50);
-      const empty = answer.total === 0 ? `No sessions yet. Start one with: parley chat ${agent}` : `There is no page ${options.page}.`;
-      const place = pages > 1 && answer.sessions.length > 0 ? `\n\nPage ${options.page} of ${pages}, ${answer.total} sessions.` : '';
+      const empty = answer.total === 0 ? `No sessions yet. Start one with: parley chat ${agent}` : `There is no page ${answer.page}.`;
+      const place = pages > 1 && answer.sessions.length > 0 ? `\n\nPage ${answer.page} of ${pages}, ${answer.total} sessions.` : '';
       print(command, answer, () => table(answer.sessions, columns, empty) + place);
     });
   sessions
@@ -70,7 +71,10 @@ function isPiped(): boolean {
   return output.isFIFO() || output.isSocket();
 }
 
+/** Of a request, what a person is asked; the rest of it would fill the line. */
 function summary(entry: Row): string {
   const { seq: _seq, type: _type, session_id: _session, created_at: _at, turn_id: _turn, ...rest } = entry;
-  return JSON.stringify(rest).slice(0, 200);
+  const { stop_reason, request_id, pending_input: request } = rest;
+  const shown = request === undefined ? rest : { stop_reason, request_id, message: fieldOf(request, 'message') };
+  return shortened(JSON.stringify(shown), 200);
 }

@@ -1,13 +1,14 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage } from 'node:http';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { arrayBuffer } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { errorMessage } from '../../errors.ts';
 import { list } from '../../setting-parsers.ts';
-import { call } from '../api.ts';
+import { call, fetchReason } from '../api.ts';
 import { requireSome, url as urlOf } from '../given.ts';
 import { harmless, oneLine, print, type Row, table } from '../print.ts';
 
+type Endpoint = Row & { event_types: string[] };
 type Delivery = Row & { attempts: { status: number | null; error: string | null }[] };
 
 export function webhookCommands(program: Command): void {
@@ -16,11 +17,10 @@ export function webhookCommands(program: Command): void {
     .command('list')
     .description('list endpoints with their consecutive failures')
     .action(async (_options, command: Command) => {
-      const answer = await call<{ webhook_endpoints: Row[] }>('GET', '/api/webhook_endpoints');
+      const answer = await call<{ webhook_endpoints: Endpoint[] }>('GET', '/api/webhook_endpoints');
+      const rows = answer.webhook_endpoints.map((one) => ({ ...one, event_types: one.event_types.length === 0 ? 'all' : one.event_types }));
       const columns = ['id', 'name', 'url', 'enabled', 'consecutive_failures', 'event_types'];
-      print(command, answer, () =>
-        table(answer.webhook_endpoints, columns, 'No endpoints yet. Create one with: parley webhooks create <url>'),
-      );
+      print(command, answer, () => table(rows, columns, 'No endpoints yet. Create one with: parley webhooks create <url>'));
     });
   webhooks
     .command('create <url>')
@@ -116,9 +116,12 @@ function summarize(delivery: Delivery): Row {
 /** Creates an endpoint that exists as long as this command runs, and forwards what it receives. */
 async function listen(forward: string, events: string[]): Promise<void> {
   const server = createServer(async (incoming, answer) => {
-    const status = await forwardTo(forward, incoming);
-    process.stdout.write(harmless(`${incoming.headers['svc-event-type']} ${incoming.headers['svc-event-id']} -> ${status}\n`));
-    answer.writeHead(status).end();
+    const body = await arrayBuffer(incoming).catch(() => undefined);
+    if (body === undefined) return;
+    // Whatever the program says, and before it does: while someone works on it, failures would be retried for hours and disable the endpoint.
+    answer.writeHead(204).end();
+    const outcome = await forwardTo(forward, incoming.headers, body);
+    process.stdout.write(harmless(`${incoming.headers['svc-event-type']} ${incoming.headers['svc-event-id']} -> ${outcome}\n`));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -164,16 +167,16 @@ function createEndpoint(url: string, name: string, events: string[]): Promise<{ 
 
 /**
  * Forwards the raw bytes and the signature headers, so that the receiver can verify the signature. A redirect is the answer, as it is for
- * the server, which follows none.
+ * the server, which follows none. Returns what became of it, for a person.
  */
-async function forwardTo(forward: string, incoming: IncomingMessage): Promise<number> {
+async function forwardTo(forward: string, received: IncomingHttpHeaders, body: ArrayBuffer): Promise<string> {
   const headers: Record<string, string> = { 'content-type': 'application/json' };
-  for (const [name, value] of Object.entries(incoming.headers))
-    if (name.startsWith('svc-') && typeof value === 'string') headers[name] = value;
+  for (const [name, value] of Object.entries(received)) if (name.startsWith('svc-') && typeof value === 'string') headers[name] = value;
   try {
-    const body = await arrayBuffer(incoming);
-    return (await fetch(forward, { method: 'POST', headers, body, redirect: 'manual' })).status;
-  } catch {
-    return 502;
+    const answer = await fetch(forward, { method: 'POST', headers, body, redirect: 'manual' });
+    await answer.body?.cancel();
+    return String(answer.status);
+  } catch (error) {
+    return `no answer from ${forward}: ${fetchReason(error)}`;
   }
 }

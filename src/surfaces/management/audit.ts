@@ -11,6 +11,7 @@ import { actorOf } from '../shared/caller/actor.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import type { RouteFamily, Server } from '../shared/fastify.ts';
 import { answered } from '../shared/schemas/answers.ts';
+import { headField } from '../shared/schemas/fields.ts';
 import { decodeBigintCursor, limitOf, readPage } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
 
@@ -47,11 +48,7 @@ const jsonQuery = Type.Object({
   cursor: Type.Optional(Type.String({ description: 'The `meta.next_cursor` of the previous page.' })),
 });
 
-const verificationQuery = Type.Object({
-  head: Type.Optional(
-    Type.String({ pattern: '^[0-9a-f]{64}$', description: 'An earlier `head`: without an event of this hash the chain is not valid.' }),
-  ),
-});
+const verificationQuery = Type.Object({ head: Type.Optional(headField) });
 
 export function auditRoutes(server: Server, context: Context): void {
   const guard = requireKey(context, 'audit_log:export');

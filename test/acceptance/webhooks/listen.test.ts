@@ -41,14 +41,29 @@ test('events are passed on with their signature, and the endpoint is gone afterw
   assert.deepEqual(await endpoints(), [], 'also when the program that reads the output has ended');
 });
 
-test('a redirect is passed back as the answer, and the signed event is not sent on to where it points', async (t) => {
+test('what the program answers is printed, and the server is told 204: a 410 would disable the endpoint, and a failure be retried', async (t) => {
   const receiver = await startReceiver(t);
-  receiver.answer = (_request, response) => response.writeHead(307, { location: '/elsewhere' }).end();
   const { child, printed, exited } = await startListening(t, await app.listen(), receiver.url);
-  await app.request('POST', '/api/api_keys', { name: 'Moved', scopes: [] });
-  await until(async () => / -> \d+/.test(printed()));
-  assert.match(printed(), / -> 307\n/);
-  assert.deepEqual(new Set(receiver.received.map(({ path }) => path)), new Set(['/hook']));
+  const printedAfter = async (name: string) => {
+    const before = printed().length;
+    await app.request('POST', '/api/api_keys', { name, scopes: [] });
+    await until(async () => / -> .*\n/.test(printed().slice(before)));
+    return printed().slice(before);
+  };
+  receiver.answer = 410;
+  assert.match(await printedAfter('Gone'), /^api_key\.created \S+ -> 410\n$/);
+  receiver.answer = (_request, response) => response.writeHead(307, { location: '/elsewhere' }).end();
+  assert.match(await printedAfter('Moved'), / -> 307\n$/);
+  assert.deepEqual(new Set(receiver.received.map(({ path }) => path)), new Set(['/hook']), 'it is not sent on to where a redirect points');
+  receiver.answer = (_request, response) => void response.destroy();
+  assert.match(await printedAfter('Cut'), / -> no answer from http:\/\/127\.0\.0\.1:\d+\/hook: UND_ERR_SOCKET\n$/);
+  const [endpoint] = (await app.request('GET', '/api/webhook_endpoints')).body.webhook_endpoints;
+  const answers = async () => {
+    const { data } = (await app.request('GET', `/api/webhook_endpoints/${endpoint.id}/deliveries`)).body;
+    return data.flatMap(({ attempts }: { attempts: { status: number }[] }) => attempts.map(({ status }) => status));
+  };
+  await until(async () => (await answers()).length === 3);
+  assert.deepEqual([endpoint.enabled, await answers()], [true, [204, 204, 204]]);
   child.kill('SIGINT');
   await exited;
 });

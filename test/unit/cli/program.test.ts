@@ -7,7 +7,7 @@ import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import type { Command } from 'commander';
 import { day, jsonObject, url, wholeNumberOrNone } from '../../../src/cli/given.ts';
-import { harmlessStream, table } from '../../../src/cli/print.ts';
+import { harmlessStream, shortened, table } from '../../../src/cli/print.ts';
 import { program } from '../../../src/cli/program.ts';
 
 test('every command says what it is for, and every option what it means', () => {
@@ -67,6 +67,12 @@ test('columns are as wide as a terminal shows them: Chinese, Japanese, Korean an
     '\u200bx       a b,c',
     '𠮷      a b,c',
   ]);
+});
+
+test('a text is cut between characters, and says so', () => {
+  assert.equal(shortened('four', 4), 'four');
+  assert.equal(shortened('👩‍💻🇯🇵e\u0301', 3), '👩‍💻🇯🇵e\u0301');
+  assert.equal(shortened('👩‍💻🇯🇵e\u0301x', 2), '👩‍💻🇯🇵…');
 });
 
 test('an export that is shown on a terminal cannot control it, also where a character arrives in two pieces', async () => {

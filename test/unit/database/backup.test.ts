@@ -7,6 +7,7 @@ import { loadConfig } from '../../../src/config.ts';
 import { backup, restore } from '../../../src/database/backup.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'parley-backup-'));
+const dumps = join(folder, 'dumps');
 const { PATH } = process.env;
 after(() => {
   process.env.PATH = PATH;
@@ -16,7 +17,7 @@ after(() => {
 
 // In place of PostgreSQL's programs: they write down how they were called.
 for (const program of ['pg_dump', 'pg_restore']) {
-  const script = `#!/bin/sh\nprintf '%s\\n' "password=$PGPASSWORD" "$@" > '${folder}'/called\ntouch '${folder}'/database.dump\n`;
+  const script = `#!/bin/sh\nprintf '%s\\n' "password=$PGPASSWORD" "$@" > '${folder}'/called\ntouch '${dumps}'/database.dump\n`;
   writeFileSync(join(folder, program), script, { mode: 0o755 });
 }
 process.env.PATH = `${folder}${delimiter}${PATH}`;
@@ -66,17 +67,17 @@ for (const [name, given, shown, password] of urls) {
   test(`a password of the database is in no argument: ${name}`, async () => {
     const config = loadConfig({ DATABASE_URL: given, PARLEY_DATA_DIR: join(folder, 'data') });
     const called = () => readFileSync(join(folder, 'called'), 'utf8').trim().split('\n');
-    await backup(config, folder, used);
-    assert.deepEqual(called(), [`password=${password}`, '--format=custom', `--file=${join(folder, 'database.dump.draft')}`, shown]);
-    await restore(config, folder, emptyAtFirst());
+    await backup(config, dumps, used);
+    assert.deepEqual(called(), [`password=${password}`, '--format=custom', `--file=${join(dumps, 'database.dump.draft')}`, shown]);
+    await restore(config, dumps, emptyAtFirst());
     const options = ['--no-owner', '--no-privileges', '--exit-on-error', '--single-transaction'];
-    assert.deepEqual(called(), [`password=${password}`, ...options, `--dbname=${shown}`, join(folder, 'database.dump')]);
+    assert.deepEqual(called(), [`password=${password}`, ...options, `--dbname=${shown}`, join(dumps, 'database.dump')]);
   });
 }
 
 test('without a password in the address, the one of the environment is left to them', async () => {
   process.env.PGPASSWORD = 'from outside';
-  await backup(loadConfig({ DATABASE_URL: 'postgres://ann@db.example/parley', PARLEY_DATA_DIR: join(folder, 'data') }), folder, used);
+  await backup(loadConfig({ DATABASE_URL: 'postgres://ann@db.example/parley', PARLEY_DATA_DIR: join(folder, 'data') }), dumps, used);
   assert.match(readFileSync(join(folder, 'called'), 'utf8'), /^password=from outside\n/);
 });
 
@@ -102,4 +103,17 @@ test('the key in a backup is the one in use, and a backup that fails leaves the 
     [readdirSync(place).sort(), readFileSync(join(place, 'database.dump'), 'utf8')],
     [['database.dump', 'secret.key'], 'whole'],
   );
+});
+
+test('a backup goes into no folder with other files, and into no file', async () => {
+  const config = loadConfig({ DATABASE_URL: 'postgres://ann@db.example/parley', PARLEY_DATA_DIR: join(folder, 'data') });
+  const place = join(folder, 'source');
+  mkdirSync(place);
+  writeFileSync(join(place, 'main.ts'), '');
+  await assert.rejects(
+    backup(config, place, used),
+    new Error(`${place} has other files: name a folder that is new, empty or has an earlier backup`),
+  );
+  assert.deepEqual(readdirSync(place), ['main.ts']);
+  await assert.rejects(backup(config, join(place, 'main.ts'), used), { message: `${join(place, 'main.ts')} is not a folder` });
 });

@@ -1,6 +1,6 @@
 // Code and configs of the documentation that readers copy, and that no other test runs.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { join, matchesGlob } from 'node:path';
 import { test } from 'node:test';
 import { completeReleaseConfig } from '../../../src/accounts/complete-release-config.ts';
@@ -18,19 +18,30 @@ test('the verification of a webhook in JavaScript accepts what we sign, with eit
   const { verify } = await import(`data:text/javascript,${encodeURIComponent(code)}`);
   const now = Math.floor(Date.now() / 1000);
   const body = '{"type":"turn.completed","data":{"agent":"é"}}';
-  const accepted = (header: string) => verify(Buffer.from(body), header, 'whsec_svc_ours');
+  const accepted = (header: string | undefined) => verify(Buffer.from(body), header, 'whsec_svc_ours');
   assert.equal(accepted(signatureOf(['whsec_svc_ours'], now, body)), true);
   assert.equal(accepted(signatureOf(['whsec_svc_next', 'whsec_svc_ours'], now, body)), true, 'during a rotation');
   assert.equal(accepted(signatureOf(['whsec_svc_other'], now, body)), false);
   assert.equal(accepted(signatureOf(['whsec_svc_ours'], now, `${body} `)), false);
   assert.equal(accepted(signatureOf(['whsec_svc_ours'], now - 400, body)), false, 'old');
-  for (const header of ['', `t=${now}`, `t=${now},v1=`, `t=${now},v1=zz`, 'v1=00']) assert.equal(accepted(header), false, header);
+  for (const header of [undefined, '', `t=${now}`, `t=${now},v1=`, `t=${now},v1=zz`, 'v1=00'])
+    assert.equal(accepted(header), false, header);
 });
 
 test('the configs of releases are valid', () => {
   const configs = ['models.md', 'tools.md'].flatMap((page) => blocksOf(page, 'json'));
   assert.ok(configs.length >= 3);
   for (const config of configs) completeReleaseConfig(JSON.parse(config));
+});
+
+test('no two pages create the same agent: following one after the other would end in a conflict', () => {
+  const created = globSync('docs/*.md', { cwd: root }).flatMap((page) =>
+    [...readFileSync(join(root, page), 'utf8').matchAll(/agents create (\w[\w-]*)|\bslug['"]?: ['"]([\w-]+)['"], ['"]?name/g)].map(
+      ([, typed, sent]) => typed ?? sent,
+    ),
+  );
+  assert.ok(created.length >= 3, created.join());
+  assert.deepEqual(created, [...new Set(created)]);
 });
 
 test('what the commands for an operator write into the checkout gets into neither git nor an image', () => {

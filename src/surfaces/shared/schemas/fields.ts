@@ -1,6 +1,6 @@
 import { Type } from './type.ts';
 
-// Fields that the bodies of the management API and of the operator's routes have in common.
+// Fields that routes of the management API and of the operator have in common, or whose refusals have words of their own.
 
 export const roleField = Type.Enum(['owner', 'admin', 'member']);
 
@@ -17,10 +17,17 @@ export const secretField = Type.String({
   description: 'Printable ASCII, because it is sent in a header.',
 });
 
+const headPattern = '^[0-9a-f]{64}$';
+export const headField = Type.String({
+  pattern: headPattern,
+  description: 'An earlier `head`: without an event of this hash the chain is not valid.',
+});
+
 /** What a refusal says instead of the pattern. */
 export const patternWords = new Map<unknown, string>([
   [emailPattern, 'must be an email address such as ada@example.com'],
   [secretPattern, 'must be printable ASCII without spaces or line breaks'],
+  [headPattern, 'must be the 64 hexadecimal digits that an earlier verification gave'],
 ]);
 
 /** A cap or a balance; null if none is set. */

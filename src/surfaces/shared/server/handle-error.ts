@@ -9,7 +9,7 @@ import { discardRest } from './rest-of-body.ts';
 /** Responds to every error. Nothing that a client sends is a 500: Fastify's own refusals become those of the surface. */
 export function handleError(logger: Logger): (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => void {
   return (error, request, reply) => {
-    const known = knownError(error, request.routeOptions.config.badBody ?? 'invalid');
+    const known = knownError(error, request.routeOptions);
     if (isOutage(error)) logger.warn({ err: error, request_id: request.id }, 'database error');
     if (known === undefined && !isOfClientLeaving(error, reply)) logger.error({ err: error, request_id: request.id }, 'request failed');
     if (known !== undefined && isOfUnreadBody(known, request)) return void sendAfterBody(request, reply, known);
@@ -39,11 +39,13 @@ function keepConnection(reply: FastifyReply): void {
   if (reply.raw.shouldKeepAlive) reply.removeHeader('connection');
 }
 
-function knownError(error: FastifyError, badBody: 'invalid' | 'bad-request'): ServiceError | undefined {
+function knownError(error: FastifyError, { bodyLimit, config }: FastifyRequest['routeOptions']): ServiceError | undefined {
+  const { badBody = 'invalid' } = config;
   if (error instanceof ServiceError) return error;
   if (isOutage(error)) return outage(error);
   if (error.validation !== undefined) return new ServiceError(badBody, describeValidation(error));
-  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') return new ServiceError('too-large', 'The body is too large for this route.');
+  if (error.code === 'FST_ERR_CTP_BODY_TOO_LARGE')
+    return new ServiceError('too-large', `The body is too large for this route, which takes at most ${bodyLimit} bytes.`);
   if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE')
     return new ServiceError('unsupported-media-type', 'Send Content-Type: application/json.');
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) return new ServiceError(badBody, error.message);
