@@ -48,7 +48,9 @@ async function isNewFolder(folder: string): Promise<boolean> {
     if (errorCode(error) === 'ENOENT') return undefined;
     throw errorCode(error) === 'ENOTDIR' ? new Error(`${folder} is not a folder`, { cause: error }) : error;
   });
-  if (names !== undefined && names.length > 0 && !names.some((name) => /^database\.(dump|tar\.gz)/.test(name)))
+  // A disk of its own has that one.
+  const others = names?.filter((name) => name !== 'lost+found') ?? [];
+  if (others.length > 0 && !others.some((name) => /^database\.(dump|tar\.gz)/.test(name)))
     throw new Error(`${folder} has other files: name a folder that is new, empty or has an earlier backup`);
   return names === undefined;
 }
