@@ -94,24 +94,6 @@ for (const [key, outcome] of [
   });
 }
 
-test('a digit typed into the message answers nothing', async () => {
-  await fresh();
-  await say('/tool bash {"command":"date"}');
-  await page.getByRole('button', { name: 'Approve once' }).waitFor();
-  await page.getByLabel('Message').pressSequentially('123');
-  assert.equal(await page.getByLabel('Message').inputValue(), '123');
-  assert.ok(await page.getByRole('button', { name: 'Deny' }).isEnabled());
-  await page.getByLabel('Message').fill('');
-});
-
-test('the Enter that ends a composition sends nothing, and its Escape leaves nothing, also where only the code says so', async () => {
-  await fresh();
-  await page.getByLabel('Message').fill('かな');
-  for (const key of ['Enter', 'Escape']) await page.getByLabel('Message').dispatchEvent('keydown', { key, keyCode: 229 });
-  assert.equal(await page.locator('textarea:focus').inputValue(), 'かな');
-  await page.getByLabel('Message').fill('');
-});
-
 test('thinking is shown or hidden, and the choice is in the address', async () => {
   await fresh();
   await say('/think A secret plan.\n/say Done.');

@@ -1,12 +1,10 @@
-// Running an organization from the dashboard: signing in, webhooks, keys, caps, the audit log, members.
+// Running an organization from the dashboard: signing in, keys, caps, the audit log, members.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import type { Route } from 'playwright-core';
 import { openDashboard, owner, signIn, startDashboard } from '../support/dashboard.ts';
-import { startReceiver } from '../support/webhook-receiver.ts';
 
-const { app, url, browser, page, context, problems } = await startDashboard({ after }, { settings: { PARLEY_WEBHOOK_ALLOW_PRIVATE: '1' } });
-const receiver = await startReceiver({ after });
+const { app, url, browser, page, context, problems } = await startDashboard({ after });
 const dialog = () => page.getByRole('dialog');
 
 test('what is empty names the next command', async () => {
@@ -116,46 +114,6 @@ test('a key is shown once, works, and is refused once revoked; a login that ende
   await page.getByText('The key was revoked.').waitFor();
   await page.locator('tr:focus-within', { hasText: 'First key' }).waitFor();
   assert.equal((await read()).status, 401);
-});
-
-test('a webhook endpoint: made, tested, its signature checked, resent, its secret rotated, disabled', async () => {
-  await page.goto('/dashboard/webhooks?new=1');
-  await dialog().getByLabel('Name').fill('Orders');
-  await dialog().getByLabel('URL').fill(receiver.url);
-  await dialog().getByLabel('session.started').check();
-  await dialog().getByRole('button', { name: 'Create endpoint' }).click();
-  const secret = (await dialog().locator('pre').textContent()) ?? '';
-  assert.match(secret, /^whsec_svc_/);
-  await dialog().getByRole('button', { name: 'I have saved it' }).click();
-  await page.getByText(/0 of 25/).waitFor();
-  await page.getByRole('link', { name: 'Orders' }).click();
-  await page.getByRole('button', { name: 'Send a test' }).click();
-  const [delivery] = await receiver.until((received) => received.length === 1);
-  await page.locator('summary').getByText('delivered').waitFor();
-
-  await page.locator('details summary').first().click();
-  await page.getByRole('button', { name: 'Resend' }).click();
-  await receiver.until((received) => received.length === 2);
-  await page.getByText('2 attempts').waitFor();
-
-  await page.getByRole('button', { name: 'Rotate secret' }).click();
-  await dialog().getByRole('button', { name: 'Rotate secret' }).click();
-  await dialog().getByText('whsec_svc_').waitFor();
-  await dialog().getByRole('button', { name: 'I have saved it' }).click();
-  await page.getByText('Old secret').waitFor();
-  await page.getByRole('button', { name: 'Disable' }).click();
-  await dialog().getByRole('button', { name: 'Disable endpoint' }).click();
-  await page.getByRole('button', { name: 'Enable' }).waitFor();
-
-  await page.goto('/dashboard/webhooks');
-  await page.getByLabel('Signing secret').fill(secret);
-  await page.getByLabel('Svc-Signature header').fill(String(delivery?.headers['svc-signature']));
-  await page.getByLabel('Raw body').fill(delivery?.text ?? '');
-  await page.getByRole('button', { name: 'Check' }).click();
-  await page.getByText(/^It matches\./).waitFor();
-  await page.getByLabel('Raw body').fill('{}');
-  await page.getByRole('button', { name: 'Check' }).click();
-  await page.getByText(/^It does not match/).waitFor();
 });
 
 test('caps are set, and the overview holds the spend against them', async () => {
