@@ -16,7 +16,7 @@ const points = await serveKillPoints();
 after(() => points.close());
 
 test(`${kills} kills under mixed load lose nothing that was acknowledged, repeat nothing and leave no turn without an end`, {
-  timeout: kills * 8_000,
+  timeout: 60_000 + kills * 8_000,
 }, async (t) => {
   t.diagnostic(`seed ${seed}`);
   const chance = chances(seed);
