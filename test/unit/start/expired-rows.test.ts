@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as nextRound } from 'node:timers/promises';
 import { type KyselyPlugin, sql } from 'kysely';
+import type { Db } from '../../../src/database/database.ts';
 import { dropFilesOfDeletedAgents } from '../../../src/instances/workspace.ts';
 import { dropEach } from '../../../src/session/drop-sessions.ts';
 import { Feed } from '../../../src/session/feed.ts';
@@ -76,11 +77,7 @@ test('a sweep that is under way when the server stops ends with its batch', asyn
 test('the files of deleted agents are deleted so many bytes at a time', async (t) => {
   const { db, close } = await openTestDatabase();
   t.after(close);
-  await sql`insert into organizations (id, slug, name) overriding system value values (77, 'leaving', '')`.execute(db);
-  const gone = { org_id: 77, slug: 'gone', name: '', deleted_at: new Date() };
-  const { id } = await db.insertInto('agents').values(gone).returning('id').executeTakeFirstOrThrow();
-  await sql`insert into workspace_files (org_id, agent_id, instance_key, path, content, size)
-    select 77, ${id}, 'shared', n, '', case when n = 1 then 100 else 5 end from generate_series(1, 7) n`.execute(db);
+  await addFilesOfDeletedAgent(db, [100, 5, 5, 5, 5, 5, 5]);
   const steps: number[] = [];
   const counts: KyselyPlugin = {
     transformQuery: ({ node }) => node,
@@ -96,11 +93,7 @@ test('the files of deleted agents are deleted so many bytes at a time', async (t
 test('files of deleted agents, and sessions, are left to the next sweep too when the server stops', async (t) => {
   const { db, close } = await openTestDatabase();
   t.after(close);
-  await sql`insert into organizations (id, slug, name) overriding system value values (77, 'leaving', '')`.execute(db);
-  const gone = { org_id: 77, slug: 'gone', name: '', deleted_at: new Date() };
-  const { id } = await db.insertInto('agents').values(gone).returning('id').executeTakeFirstOrThrow();
-  await sql`insert into workspace_files (org_id, agent_id, instance_key, path, content, size)
-    select 77, ${id}, 'shared', n, '', 5 from generate_series(1, 25) n`.execute(db);
+  await addFilesOfDeletedAgent(db, Array(25).fill(5));
   const stopping = new AbortController();
   const stopsAtDelete: KyselyPlugin = {
     transformQuery: ({ node }) => node,
@@ -141,3 +134,11 @@ test('no sweep begins while another one is under way', async (t) => {
   await stopped;
   assert.equal(begun, 1);
 });
+
+async function addFilesOfDeletedAgent(db: Db, sizes: number[]): Promise<void> {
+  await sql`insert into organizations (id, slug, name) overriding system value values (77, 'leaving', '')`.execute(db);
+  const gone = { org_id: 77, slug: 'gone', name: '', deleted_at: new Date() };
+  const { id } = await db.insertInto('agents').values(gone).returning('id').executeTakeFirstOrThrow();
+  await sql`insert into workspace_files (org_id, agent_id, instance_key, path, content, size)
+    select 77, ${id}, 'shared', n, '', size from unnest(${sizes}::integer[]) with ordinality f (size, n)`.execute(db);
+}
