@@ -8,7 +8,7 @@ import { assertMetadata } from '../../session/metadata.ts';
 import { fieldOf } from '../../text/json.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import { defaultAgent } from '../shared/caller/default-agent.ts';
-import { requireOpenToMembers } from '../shared/caller/support-access.ts';
+import { refuseMembersWhileClosed } from '../shared/caller/support-access.ts';
 import { visibleSession } from '../shared/caller/visible-session.ts';
 import type { Server } from '../shared/fastify.ts';
 import { retryFingerprintOf } from '../shared/once/fingerprints.ts';
@@ -26,7 +26,7 @@ export function gatewayRoutes(server: Server, context: Context): void {
   const { gateway } = context;
   if (gateway === undefined) return;
   // Whoever takes part in a session is sent what is said in it, at a gateway of their choice.
-  const onRequest = [requireKey(context), requireOpenToMembers];
+  const onRequest = [requireKey(context), refuseMembersWhileClosed];
   // Runs before the body is validated: a session that the caller cannot see is 404, whatever else is wrong. Not checked are events
   // for another gateway, whose session is there, and events from another gateway: one that was here before is dropped silently.
   const requireLocalSession: preValidationAsyncHookHandler = async (request) => {

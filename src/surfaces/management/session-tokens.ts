@@ -6,7 +6,7 @@ import { assertMetadata, endUserOf } from '../../session/metadata.ts';
 import { checkBudget, payerOfNew } from '../../turn/budget.ts';
 import { principalOf } from '../shared/caller/authenticate.ts';
 import { identityOfToken } from '../shared/caller/identity.ts';
-import { requireOpenToMembers } from '../shared/caller/support-access.ts';
+import { refuseMembersWhileClosed } from '../shared/caller/support-access.ts';
 import { recordOnce } from '../shared/change.ts';
 import type { WireError } from '../shared/errors.ts';
 import type { Server } from '../shared/fastify.ts';
@@ -71,7 +71,7 @@ export function sessionTokenRoutes(server: Server, context: Context): void {
     {
       config: { family: 'management', errorBody: flatError },
       // With a token, a member would read what its end user reads.
-      onRequest: [...requireAgentOfPath(context, 'session_tokens:mint'), requireOpenToMembers],
+      onRequest: [...requireAgentOfPath(context, 'session_tokens:mint'), refuseMembersWhileClosed],
       schema: {
         tags: ['Session tokens'],
         summary: 'Mint a session token',

@@ -27,7 +27,7 @@ export async function assertMayJoin(context: Context, request: FastifyRequest, s
 }
 
 /** The same, as a hook, for what would let a member read sessions of anyone. */
-export const requireOpenToMembers: onRequestAsyncHookHandler = async (request) => {
+export const refuseMembersWhileClosed: onRequestAsyncHookHandler = async (request) => {
   if (principalOf(request).type === 'member') assertTranscriptsOpen(request);
 };
 
