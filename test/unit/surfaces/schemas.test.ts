@@ -64,3 +64,28 @@ test('what is wrong is looked for among the first ten thousand entries of lists:
   assert.deepEqual(whereWrong(4, 1_900), ['/lists/4/1900 must be integer']);
   assert.deepEqual(whereWrong(5, 1_900), [' an entry of a very long list is not valid']);
 });
+
+test('of fields that a schema does not name, what is wrong is looked for among the first few; none that it names seems to be missing', () => {
+  const text = Type.Object({ text: Type.String() }, { additionalProperties: false });
+  const schema: object = Type.Object({ metadata: Type.Record(Type.String(), Type.Unknown()), inner: text, page: Type.Integer() });
+  const validate = validateLate({ schema, method: 'POST', url: '/', httpPart: 'body' });
+  let read = 0;
+  const counted: ProxyHandler<object> = {
+    get(target, name) {
+      read += 1;
+      return Reflect.get(target, name);
+    },
+  };
+  const many = Object.fromEntries(Array.from({ length: 20_000 }, (_, index) => [`key${index}`, 0]));
+  const whereWrong = (given: { metadata: object; inner: object; page: unknown }) => {
+    read = 0;
+    const { error } = validate({ ...given, metadata: new Proxy(given.metadata, counted), inner: new Proxy(given.inner, counted) }) as {
+      error: { instancePath: string }[];
+    };
+    return error[0]?.instancePath;
+  };
+  assert.equal(whereWrong({ metadata: { ...many, text: 'a' }, inner: { text: 'a' }, page: 'one' }), '/page');
+  assert.ok(read < 200, `${read} fields were read`);
+  assert.equal(whereWrong({ metadata: {}, inner: { ...many, text: 'a' }, page: 1 }), '/inner/key0');
+  assert.ok(read < 200, `${read} fields were read`);
+});
