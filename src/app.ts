@@ -26,7 +26,7 @@ import { handleError } from './surfaces/shared/server/handle-error.ts';
 import { requireOneHost, splitHosts } from './surfaces/shared/server/hosts.ts';
 import { acceptJsonOnly } from './surfaces/shared/server/json-body.ts';
 import { observeRequests } from './surfaces/shared/server/observe.ts';
-import { checkAgainAfterBody, keepChecks, leavePlaceForAnswer, leavePlaceForBody } from './surfaces/shared/server/place.ts';
+import { checkAgainAfterWaiting, keepChecks, leavePlaceForAnswer, leavePlaceForBody } from './surfaces/shared/server/place.ts';
 import { Refusals } from './surfaces/shared/server/refusals.ts';
 import { cutStalledReaders } from './surfaces/shared/server/stalled-readers.ts';
 import { refuseExpectation, refuseTunnel, refuseUnreadable, rememberResponses } from './surfaces/shared/server/unreadable.ts';
@@ -73,7 +73,7 @@ export async function createApp(context: Context): Promise<Server> {
   server.decorateRequest('agent', undefined);
   server.decorateRequest('session', undefined);
   server.decorateRequest('place', undefined);
-  server.decorateRequest('awaitsBodySince', undefined);
+  server.decorateRequest('checkedAt', undefined);
   server.decorateRequest('turn', undefined);
   server.decorateRequest('rawBody', '');
   const streams = new OpenStreams(context);
@@ -100,7 +100,7 @@ export async function createApp(context: Context): Promise<Server> {
   server.addHook('onRequest', refuseUnknownPath);
   server.addHook('preParsing', leavePlaceForBody);
   server.addHook('preParsing', limitBodyMemory());
-  server.addHook('preValidation', checkAgainAfterBody(context));
+  server.addHook('preValidation', checkAgainAfterWaiting(context));
   server.addHook('preValidation', refuseNulQuery);
   server.addHook('onSend', leavePlaceForAnswer);
   server.addHook('onRoute', keepChecks);

@@ -1,4 +1,4 @@
-// Bodies that come later than their headers: what was allowed when the headers came may not be when the body is complete.
+// Requests that wait, for their bodies or for a place: what was allowed when their headers came may not be when their turn comes.
 // One engine: this is about who is let in, and what is allowed or refused.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
@@ -8,6 +8,7 @@ import { createAgent, createKey, createOrganization, operate, type TestOrganizat
 import { startApp } from '../support/app.ts';
 import { browserOf } from '../support/members.ts';
 import { sendLate } from '../support/raw-requests.ts';
+import { until } from '../support/until.ts';
 
 const parley = await startApp({ after }, { settings: { PARLEY_GATEWAY: '1' } });
 const url = await parley.listen();
@@ -96,6 +97,37 @@ test('a request whose body comes late counts once against the rate limit', async
   await untilKnown();
   assert.equal((await finish()).status, 201);
   assert.equal(mock.callCount(), 1);
+});
+
+test('a key that is revoked while requests wait for a place makes nothing with them, nor does whoever may do less by then', async (context) => {
+  const org = await createOrganization(parley, 'crowded');
+  const leaked = await createKey(parley, org.key, [...allScopes]);
+  const [{ id: keyId }] = (await parley.call('GET', '/api/api_keys', { key: org.key })).body.data;
+  const lowered = await browserOf(parley, org, 'crowded@example.com', 'admin');
+  const [loweredId] = await memberIds(org);
+  const { waitingRoom, rateLimit } = parley.context;
+  const room = Promise.withResolvers<void>();
+  const enter = waitingRoom.enter.bind(waitingRoom);
+  const entered = context.mock.method(waitingRoom, 'enter', async (orgId: number, isGone: () => boolean) => {
+    await room.promise;
+    return enter(orgId, isGone);
+  });
+  const { mock: counted } = context.mock.method(rateLimit, 'take');
+  const working = waitingRoom.working;
+  const callers = [{ key: leaked }, { headers: lowered }, { key: org.key }];
+  const requests = callers.map((caller, index) => parley.call('POST', '/api/agents', { ...caller, body: { slug: `agent-${index}` } }));
+  await until(async () => entered.mock.callCount() === callers.length);
+  entered.mock.restore();
+  assert.equal((await parley.call('DELETE', `/api/api_keys/${keyId}`, { key: org.key })).status, 204);
+  assert.equal((await parley.call('PATCH', `/api/members/${loweredId}`, { key: org.key, body: { role: 'member' } })).status, 200);
+  await untilKnown();
+  room.resolve();
+  const answers = await Promise.all(requests);
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [401, 403, 201],
+  );
+  assert.deepEqual([counted.callCount(), waitingRoom.working], [callers.length + 2, working], 'each counts, and holds a place, once');
 });
 
 test('a body that comes with its headers, or soon after them, costs no second look at who sends it', async (context) => {

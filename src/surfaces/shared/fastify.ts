@@ -42,8 +42,8 @@ declare module 'fastify' {
     principal: Principal | undefined;
     /** Held while the request is processed. Left while it waits for its body, a turn or another server, and when it is answered. */
     place: Place | undefined;
-    /** When its place was left because its body had not come. */
-    awaitsBodySince: number | undefined;
+    /** When it was last known who calls and what they may do. */
+    checkedAt: number | undefined;
     /** The turn that this request, or an earlier copy of it, started. */
     turn: { sessionId: string; turnId: string } | undefined;
     /** The agent that the path names, for routes below /{org}/{agent}. */

@@ -92,12 +92,13 @@ export async function principalOfSecret(context: Context, secret: string): Promi
 
 /** What every authenticated request passes: its org must be active and below its rate limit, and it waits for a place under load. */
 async function admit(context: Context, request: FastifyRequest, principal: Principal): Promise<void> {
-  // It is checked once more when its body comes late.
+  // It is checked once more when it has waited.
   const isCounted = request.principal !== undefined;
   request.principal = principal;
+  request.checkedAt = performance.now();
   if (principal.organization.status === 'suspended') throw new ServiceError('forbidden', 'Organization suspended');
   if (!isCounted) context.rateLimit.take(principal.organization.id);
-  await takePlace(context, request, principal.organization.id);
+  if (request.place === undefined) await takePlace(context, request, principal.organization.id);
 }
 
 function requireScopes(principal: Exclude<Principal, { type: 'token' }>, scopes: Scope[]): void {

@@ -37,26 +37,26 @@ function leaveUntilComplete(request: FastifyRequest): void {
   if (request.raw.complete) return;
   request.place?.leave();
   request.place = undefined;
-  request.awaitsBodySince = performance.now();
 }
 
 /**
- * A body may come up to a minute after its headers, and meanwhile a key is revoked, a member removed or support access turned off. Then
- * all that the route checked before the body is checked again, and with it the request gets a place again.
+ * A body may come up to a minute after its headers, and in a flood a request may wait for its place for as long. Meanwhile a key is revoked,
+ * a member removed or support access turned off. Then all that the route checked before is checked again.
  */
-export function checkAgainAfterBody(context: Context): preValidationAsyncHookHandler {
+export function checkAgainAfterWaiting(context: Context): preValidationAsyncHookHandler {
   return async function (request, reply) {
-    const { principal, place, awaitsBodySince = 0, routeOptions } = request;
-    if (principal === undefined || place !== undefined) return;
-    if (performance.now() - awaitsBodySince < coherentMs) await takePlace(context, request, principal.organization.id);
-    else for (const check of routeOptions.config.checks ?? []) await check.call(this, request, reply);
+    const { principal, checkedAt = 0, routeOptions } = request;
+    if (principal === undefined) return;
+    if (request.place === undefined) await takePlace(context, request, principal.organization.id);
+    if (performance.now() - checkedAt < coherentMs) return;
+    for (const check of routeOptions.config.checks ?? []) await check.call(this, request, reply);
   };
 }
 
-/** So long any process may take to hear of a change: a body that comes sooner is as good as one that came with its headers. */
+/** So long any process may take to hear of a change: a request that waited less is as good as one that did not wait. */
 const coherentMs = 1_000;
 
-/** Keeps the hooks of a route for `checkAgainAfterBody`. Those of a whole scope are not among them. */
+/** Keeps the hooks of a route for `checkAgainAfterWaiting`. Those of a whole scope are not among them. */
 export const keepChecks: onRouteHookHandler = (route) => {
   const checks = [route.onRequest ?? []].flat().filter((hook) => isAsync(hook));
   route.config = { ...route.config, checks };
