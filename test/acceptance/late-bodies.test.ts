@@ -7,7 +7,7 @@ import { allScopes } from '../../src/accounts/scopes.ts';
 import { createAgent, createKey, createOrganization, operate, type TestOrganization } from '../support/accounts.ts';
 import { startApp } from '../support/app.ts';
 import { browserOf } from '../support/members.ts';
-import { sendLate } from '../support/raw-requests.ts';
+import { sendBytes, sendLate } from '../support/raw-requests.ts';
 import { until } from '../support/until.ts';
 
 const parley = await startApp({ after }, { settings: { PARLEY_GATEWAY: '1' } });
@@ -128,6 +128,22 @@ test('a key that is revoked while requests wait for a place makes nothing with t
     [401, 403, 201],
   );
   assert.deepEqual([counted.callCount(), waitingRoom.working], [callers.length + 2, working], 'each counts, and holds a place, once');
+});
+
+test('a request whose body is not read holds its place until it is answered, whatever it says of a body', async (context) => {
+  const { database, waitingRoom } = parley.context;
+  const { selectFrom } = database.db;
+  let working: number[] = [];
+  context.mock.method(database.db, 'selectFrom', (...tables: never[]) => {
+    working.push(waitingRoom.working);
+    return Reflect.apply(selectFrom, database.db, tables);
+  });
+  const head = `GET /api/audit_events HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${parley.apiKey}\r\n`;
+  for (const announced of ['', 'content-length: 3\r\n', 'transfer-encoding: chunked\r\n']) {
+    working = [];
+    const answer = await sendBytes(Number(new URL(url).port), `${head}${announced}\r\n`);
+    assert.deepEqual([answer.status, working.slice(-2)], [200, [1, 1]], announced);
+  }
 });
 
 test('a body that comes with its headers, or soon after them, costs no second look at who sends it', async (context) => {

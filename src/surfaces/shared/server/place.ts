@@ -28,8 +28,8 @@ export async function takePlace(context: Context, request: FastifyRequest, orgId
  * would keep its whole organization waiting.
  */
 export const leavePlaceForBody: preParsingHookHandler = (request, _reply, payload, done) => {
-  // One that came in the same packet as the headers is read right after this.
-  if (!request.raw.complete) setImmediate(leaveUntilComplete, request);
+  // One that came in the same packet as the headers is read right after this. Nobody waits for that of a GET.
+  if (!request.raw.complete && request.method !== 'GET' && request.method !== 'HEAD') setImmediate(leaveUntilComplete, request);
   done(null, payload);
 };
 
