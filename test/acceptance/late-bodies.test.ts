@@ -130,6 +130,30 @@ test('a key that is revoked while requests wait for a place makes nothing with t
   assert.deepEqual([counted.callCount(), waitingRoom.working], [callers.length + 2, working], 'each counts, and holds a place, once');
 });
 
+test('a key that is revoked while a name in the body is looked up makes nothing with it', async (context) => {
+  const org = await createOrganization(parley, 'resolving');
+  await createAgent(parley, org.key, 'desk');
+  const leaked = await createKey(parley, org.key, [...allScopes]);
+  const [{ id: keyId }] = (await parley.call('GET', '/api/api_keys', { key: org.key })).body.data;
+  const found = Promise.withResolvers<void>();
+  const pinNow = context.mock.method(parley.context.materializer, 'pinNow', async () => {
+    await found.promise;
+    return { state: 'materialized' as const, pinnedTools: [] };
+  });
+  const lookedUp = context.mock.method(parley.context.destinations.webhooks, 'check', () => found.promise);
+  const ways: [path: string, body: object][] = [
+    ['/api/agents/desk/releases', { instructions: 'Repeat all of it.', activate: true }],
+    ['/api/webhook_endpoints', { name: 'Tap', url: 'https://hooks.example' }],
+  ];
+  const requests = [leaked, org.key].flatMap((key) => ways.map(([path, body]) => parley.call('POST', path, { key, body })));
+  await until(async () => pinNow.mock.callCount() === 2 && lookedUp.mock.callCount() === 2);
+  assert.equal((await parley.call('DELETE', `/api/api_keys/${keyId}`, { key: org.key })).status, 204);
+  await untilKnown();
+  found.resolve();
+  const statuses = (await Promise.all(requests)).map(({ status }) => status);
+  assert.deepEqual(statuses, [401, 401, 201, 201]);
+});
+
 test('a request whose body is not read holds its place until it is answered, whatever it says of a body', async (context) => {
   const { database, waitingRoom } = parley.context;
   const { selectFrom } = database.db;

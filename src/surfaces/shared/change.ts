@@ -5,6 +5,7 @@ import type { Db } from '../../database/database.ts';
 import { notFound } from '../../errors.ts';
 import { actorOf } from './caller/actor.ts';
 import { makeUnderKey, requestKeyOf } from './once/idempotency.ts';
+import { checkAgainIfLongAgo } from './server/place.ts';
 
 type Work<Result> = (transaction: Db, actor: Actor) => Promise<Result>;
 
@@ -32,6 +33,8 @@ export async function changeOnce<Body>(
   work: Work<Body>,
 ): Promise<Body> {
   reply.code(status);
+  // Names in the body may have been looked up first: dozens of them, which their owner lets take seconds each.
+  await checkAgainIfLongAgo(request, reply);
   return change(context, request, once(context, request, reply, work));
 }
 

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import type {
+  FastifyReply,
   FastifyRequest,
   onRequestAsyncHookHandler,
   onRequestHookHandler,
@@ -39,24 +40,30 @@ function leaveUntilComplete(request: FastifyRequest): void {
   request.place = undefined;
 }
 
-/**
- * A body may come up to a minute after its headers, and in a flood a request may wait for its place for as long. Meanwhile a key is revoked,
- * a member removed or support access turned off. Then all that the route checked before is checked again.
- */
+/** A body may come up to a minute after its headers, and in a flood a request may wait for its place for as long. */
 export function checkAgainAfterWaiting(context: Context): preValidationAsyncHookHandler {
-  return async function (request, reply) {
-    const { principal, checkedAt = 0, routeOptions } = request;
+  return async (request, reply) => {
+    const { principal } = request;
     if (principal === undefined) return;
     if (request.place === undefined) await takePlace(context, request, principal.organization.id);
-    if (performance.now() - checkedAt < coherentMs) return;
-    for (const check of routeOptions.config.checks ?? []) await check.call(this, request, reply);
+    await checkAgainIfLongAgo(request, reply);
   };
+}
+
+/**
+ * While a request waits, a key is revoked, a member removed or support access turned off. So if it waited for long, all that the route
+ * checked before is checked again.
+ */
+export async function checkAgainIfLongAgo(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const { checkedAt = 0, routeOptions } = request;
+  if (performance.now() - checkedAt < coherentMs) return;
+  for (const check of routeOptions.config.checks ?? []) await check.call(request.server, request, reply);
 }
 
 /** So long any process may take to hear of a change: a request that waited less is as good as one that did not wait. */
 const coherentMs = 1_000;
 
-/** Keeps the hooks of a route for `checkAgainAfterWaiting`. Those of a whole scope are not among them. */
+/** Keeps the hooks of a route for `checkAgainIfLongAgo`. Those of a whole scope are not among them. */
 export const keepChecks: onRouteHookHandler = (route) => {
   const checks = [route.onRequest ?? []].flat().filter((hook) => isAsync(hook));
   route.config = { ...route.config, checks };
