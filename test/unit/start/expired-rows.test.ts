@@ -40,6 +40,8 @@ test('a step of the sweep that fails is reported, and does not keep the next one
   const { db, close } = await openTestDatabase();
   t.after(close);
   await sql`drop table user_rate_limits`.execute(db);
+  await sql`insert into workspace_files (org_id, agent_id, instance_key, path, content, size, updated_at)
+    values (1, 2, 'ahead:of an operation that never came', 'a', 'x', 0, now() - interval '2 hours')`.execute(db);
   t.mock.timers.enable({ apis: ['setInterval'] });
   const done: string[] = [];
   const logger = createLogger('warn', { write: (line) => done.push(JSON.parse(line).msg) });
@@ -48,6 +50,7 @@ test('a step of the sweep that fails is reported, and does not keep the next one
   while (done.length < 2) await nextRound();
   await sweeper.stop();
   assert.deepEqual(done, ['could not delete expired rows; will retry', 'stopped']);
+  assert.deepEqual((await sql`select path from workspace_files`.execute(db)).rows, []);
 });
 
 test('a sweep that is under way when the server stops ends with its batch', async (t) => {
