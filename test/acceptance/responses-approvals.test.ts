@@ -200,6 +200,9 @@ test('a message while an approval is pending is 409; with the answer beside it, 
     assert.deepEqual([missing.status, missing.text], [404, notFoundText]);
   const malformed = { input: [{ type: 'mcp_approval_response', approval_request_id: request.id }], previous_response_id: paused.body.id };
   assert.equal((await tenant.post(pathOf(tenant), malformed)).status, 422);
+  const metadata = Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`k${index}`, index]));
+  const tooMany = await tenant.post(pathOf(tenant), { input: [answerTo(request, true)], previous_response_id: paused.body.id, metadata });
+  assert.deepEqual([tooMany.status, tooMany.body.detail], [422, 'metadata: at most 50 keys'], 'as with a message');
   const stale = { input: [answerTo({ id: 'req_other' }, true)], previous_response_id: paused.body.id };
   assert.equal((await tenant.post(pathOf(tenant), stale)).status, 409);
   const session = await tenant.get(`${tenant.agentPath}/v1/sessions/${paused.headers.get('x-svc-session')}`);

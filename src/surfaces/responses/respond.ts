@@ -3,6 +3,7 @@ import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
 import type { ApprovalDecision, RequestEcho } from '../../session/events.ts';
+import { assertMetadata } from '../../session/metadata.ts';
 import { findDecision } from '../../session/sessions.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { contextFieldsOf, type MessageInput } from '../shared/adapters/message-input.ts';
@@ -95,6 +96,7 @@ async function continueTurn(call: ResponseCall, input: Extract<ResponseInput, { 
   const { context, request, reply, body, named: session } = call;
   const { requestId } = input;
   assertMayApprove(principalOf(request));
+  assertMetadata(body.metadata ?? {}, 'invalid');
   if (session === undefined) return repeatContinued(call, requestId);
   const resolve = (decision: ApprovalDecision) =>
     context.turns.resolve(session.orgId, session.id, { requestId, decision, live: isLive(call), echo: echoOf(body) });
