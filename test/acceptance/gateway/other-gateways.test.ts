@@ -56,6 +56,23 @@ test('the message and the reply go to every participant at another gateway, but 
   assert.deepEqual(senders, ['ai', 'ai', 'human']);
 });
 
+test('an agent at another gateway that has the slug of the agent here is sent what that one says', async (t) => {
+  const org = await newOrganization();
+  const west = await startReceiver(t);
+  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  const namesake = { sender_id: 'helper', sender_type: 'ai', event_type: 'joined', session_id: 'ses_west' };
+  await deliver(org, { recipient_id: 'helper', session_id: id, event: { ...namesake, sender_gateway_url: new URL(west.url).origin } });
+  await submit(org, message('/say two of a name', { session_id: id }));
+  const heard = await west.until((received) => received.length === 2);
+  assert.deepEqual(
+    heard.map(({ body }) => [body.recipient_id, body.session_id, body.event.sender_id, body.event.message]),
+    [
+      ['helper', 'ses_west', 'ada', '/say two of a name'],
+      ['helper', 'ses_west', 'helper', 'two of a name'],
+    ],
+  );
+});
+
 test('what the agent says before and after it uses a tool is one reply, with a blank line in it', async (t) => {
   const chunk = (delta: object) => `data: ${JSON.stringify({ choices: [{ index: 0, delta }] })}\n\n`;
   const use = { index: 0, id: 'call_1', type: 'function', function: { name: 'files', arguments: '{"operation":"list"}' } };
