@@ -12,7 +12,7 @@ import { assertRoomFor } from '../session/participants.ts';
 import type { Session } from '../session/sessions.ts';
 import type { Turns } from '../turn/turns.ts';
 import { type GatewayEvent, gatewayUrl, maxHops } from './event.ts';
-import { checkGateway, isKnownParticipant, joinSession, newestSessionWith, senderOf, sessionOf } from './participants.ts';
+import { checkGateway, isKnownParticipant, joinSender, newestSessionWith, sessionOf } from './participants.ts';
 import type { GatewayIdentity } from './replies.ts';
 import { finishEvent, forgetEvent, recordEvent, sessionTarget } from './seen.ts';
 
@@ -91,7 +91,7 @@ async function addToSession(
       throw error;
     });
   }
-  await joinSession(db, session.id, senderOf(event, identity.url, event.session_id));
+  await joinSender(db, session.id, event, identity.url, event.session_id);
   await finishEvent(db, orgId, event.id, target);
 }
 

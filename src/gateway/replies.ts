@@ -3,7 +3,7 @@ import type { Db } from '../database/database.ts';
 import { type GatewayDelivery, queueForGateways } from '../outbox/gateway-deliveries.ts';
 import { betweenSteps } from '../session/transcript.ts';
 import { type GatewayEvent, maxHops, maxMessageCharacters, senderGateway } from './event.ts';
-import { joinSession, senderOf } from './participants.ts';
+import { joinSender } from './participants.ts';
 import { submitTarget, turnKeyOf } from './seen.ts';
 
 export interface GatewayIdentity {
@@ -39,7 +39,7 @@ export async function markAdmitted(db: Db, admitted: OpenEvent, identity: Gatewa
       on conflict (org_id, event_id, target) do update set state = excluded.state, turn_id = excluded.turn_id
       where known.state = 'received' returning event_id`.execute(transaction);
     if (rows.length === 0) return;
-    await joinSession(transaction, sessionId, senderOf(event, identity.url));
+    await joinSender(transaction, sessionId, event, identity.url);
     // `session_id` belongs together with `sender_gateway_url`: our session is named only if the sender is reached here.
     const { session_id: _named, ...rest } = event;
     const isHere = senderGateway(event, identity.url) === undefined;
