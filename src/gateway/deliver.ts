@@ -53,12 +53,14 @@ async function forward(parts: DeliveryParts, orgId: number, { recipientId, event
   await checkGateway(url, 'recipient_gateway_url', destination);
   // Hashed, because the target is part of an index, and an index row has a small maximum size.
   const target = `gateway ${hash('sha256', `${url} ${recipientId}`)}`;
+  // That it names no gateway means this one here, and would mean the other one there. What came from a gateway without a URL stays so.
+  const isFromHere = event.sender_gateway_url === undefined && event.hops.length === 0 && identity.url !== undefined;
   await database.db.transaction().execute(async (transaction) => {
     const seen = await recordEvent(transaction, orgId, event, target, undefined);
     if (!seen.isNew) return;
     const body = {
       recipient_id: recipientId,
-      event: { ...event, hops: [...event.hops, identity.name] },
+      event: { ...event, ...(isFromHere ? { sender_gateway_url: identity.url } : {}), hops: [...event.hops, identity.name] },
       ...(sessionId === undefined ? {} : { session_id: sessionId }),
     };
     await queueForGateways(transaction, orgId, [{ gatewayUrl: url, type: event.event_type, body }], clock.now());

@@ -181,6 +181,10 @@ test('recipient_gateway_url sends the event on, once, with this gateway among it
   await deliver(org, { ...body, recipient_id: 'eve' });
   const [, second] = await other.until((received) => received.length === 2);
   assert.equal(second?.body.recipient_id, 'eve', 'the same event, for another participant there');
+  await deliver(org, { ...body, event: message('answer me') });
+  const [, , third] = await other.until((received) => received.length === 3);
+  const { hops: passed, sender_gateway_url: answeredAt } = third?.body.event ?? {};
+  assert.deepEqual([passed, answeredAt], [[ownUrl], ownUrl], 'a sender who is here is answered here');
   const { id } = await parley.context.database.db
     .selectFrom('deliveries')
     .select('id')
