@@ -120,6 +120,10 @@ test('the same answer again is the same response, another answer is 409', async 
   assert.equal((await send(true)).text, first.text);
   const other = await send(false);
   assert.deepEqual([other.status, other.body.error.code], [409, 'input_mismatch']);
+  await tenant.delete(`${pathOf(tenant)}/${first.body.id}`);
+  assert.equal((await send(true)).text, first.text);
+  const next = await tenant.post(pathOf(tenant), { input: 'next', previous_response_id: first.body.id });
+  assert.equal(next.status, 404, 'it stays deleted');
 });
 
 test('an approval that was given elsewhere, once or for the session, is the same answer; a denial is another one', async () => {

@@ -121,6 +121,16 @@ test('a repeated request gets its answer again, also when the response that it c
   assert.equal((await tenant.post(pathOf(tenant), repeated, withKey)).status, 404, 'its own response is deleted too');
 });
 
+test('a deleted response whose request is repeated is still none to continue from', async () => {
+  const tenant = await createTenant(url);
+  const first = await tenant.post(pathOf(tenant), { input: 'one' });
+  const send = () => tenant.post(pathOf(tenant), { input: 'two', previous_response_id: first.body.id }, { 'idempotency-key': 'again' });
+  const { id } = (await send()).body;
+  await tenant.delete(`${pathOf(tenant)}/${id}`);
+  assert.equal((await send()).body.id, id);
+  assert.equal((await tenant.post(pathOf(tenant), { input: 'three', previous_response_id: id })).status, 404);
+});
+
 test('responses that are deleted at the same moment leave nothing behind', async () => {
   const tenant = await createTenant(url);
   for (let round = 0; round < 10; round += 1) {

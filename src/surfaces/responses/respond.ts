@@ -63,7 +63,7 @@ interface StartedResponse {
   turn: WatchableTurn;
   /** Where in the turn this response begins. */
   after: number;
-  /** Undefined if an earlier copy of the request started the turn. */
+  /** Undefined if an earlier copy of the request started the turn, or may have: its response may have been deleted since. */
   session: TurnSession | undefined;
   drop: DropSession;
 }
@@ -83,7 +83,7 @@ async function beginTurn(call: ResponseCall, input: MessageInput): Promise<Start
     ...(Object.keys(echo).length === 0 ? {} : { echo }),
   };
   const turn = await startTurnIn(context, request, reply, opened, { shows: live ? 'live' : 'whole', message });
-  const isOwn = turn.sessionId === session.id;
+  const isOwn = !turn.replayed && turn.sessionId === session.id;
   return { turn, after: 0, session: isOwn ? session : undefined, drop: dropAfter(context, request, session, turn) };
 }
 
@@ -108,7 +108,7 @@ async function continueTurn(call: ResponseCall, input: Extract<ResponseInput, { 
       return resolve(decision);
     });
   const turn = await underKey(context, request, reply, input.approve ? approve : () => resolve('deny'));
-  return { turn, after: turn.resolvedSeq, session, drop: dropAfter(context, request, session, turn, turn.resolvedSeq) };
+  return { turn, after: turn.resolvedSeq, session: undefined, drop: dropAfter(context, request, session, turn, turn.resolvedSeq) };
 }
 
 /** The session was deleted when its turn ended; the response to an earlier copy of this request was kept. */
