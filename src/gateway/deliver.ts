@@ -12,7 +12,7 @@ import { assertRoomFor } from '../session/participants.ts';
 import type { Session } from '../session/sessions.ts';
 import type { Turns } from '../turn/turns.ts';
 import { type GatewayEvent, gatewayUrl, maxHops } from './event.ts';
-import { checkGateway, isKnownParticipant, joinSession, newestSessionWith, senderOf, sessionOf } from './participants.ts';
+import { checkGateway, isKnownParticipant, joinSender, newestSessionWith, sessionOf } from './participants.ts';
 import type { GatewayIdentity } from './replies.ts';
 import { finishEvent, forgetEvent, recordEvent, sessionTarget } from './seen.ts';
 
@@ -53,12 +53,14 @@ async function forward(parts: DeliveryParts, orgId: number, { recipientId, event
   await checkGateway(url, 'recipient_gateway_url', destination);
   // Hashed, because the target is part of an index, and an index row has a small maximum size.
   const target = `gateway ${hash('sha256', `${url} ${recipientId}`)}`;
+  // That it names no gateway means this one here, and would mean the other one there. What came from a gateway without a URL stays so.
+  const isFromHere = event.sender_gateway_url === undefined && event.hops.length === 0 && identity.url !== undefined;
   await database.db.transaction().execute(async (transaction) => {
     const seen = await recordEvent(transaction, orgId, event, target, undefined);
     if (!seen.isNew) return;
     const body = {
       recipient_id: recipientId,
-      event: { ...event, hops: [...event.hops, identity.name] },
+      event: { ...event, ...(isFromHere ? { sender_gateway_url: identity.url } : {}), hops: [...event.hops, identity.name] },
       ...(sessionId === undefined ? {} : { session_id: sessionId }),
     };
     await queueForGateways(transaction, orgId, [{ gatewayUrl: url, type: event.event_type, body }], clock.now());
@@ -91,7 +93,7 @@ async function addToSession(
       throw error;
     });
   }
-  await joinSession(db, session.id, senderOf(event, identity.url, event.session_id));
+  await joinSender(db, session.id, event, identity.url, event.session_id);
   await finishEvent(db, orgId, event.id, target);
 }
 

@@ -18,7 +18,7 @@ import type { Settings } from '../turn/settings.ts';
 import type { Turns } from '../turn/turns.ts';
 import { type Delivery, deliverEvent } from './deliver.ts';
 import type { GatewayEvent } from './event.ts';
-import { checkSender, joinSession, senderOf, sessionOf } from './participants.ts';
+import { checkSender, joinSender, sessionOf } from './participants.ts';
 import { type GatewayIdentity, markAdmitted } from './replies.ts';
 import { ReplyWorker } from './reply-worker.ts';
 import { finishEvent, forgetEvent, recordEvent, submitTarget, turnKeyOf } from './seen.ts';
@@ -108,7 +108,7 @@ export class Gateway {
 
   private async join(orgId: number, sessionId: string, event: GatewayEvent): Promise<void> {
     const { database, identity } = this.parts;
-    await joinSession(database.db, sessionId, senderOf(event, identity.url));
+    await joinSender(database.db, sessionId, event, identity.url);
     await finishEvent(database.db, orgId, event.id, submitTarget);
   }
 

@@ -10,8 +10,21 @@ import { sessionTarget } from './seen.ts';
 
 const maxUrlLength = 2_048;
 
+/** Lets the sender of an event take part in a session, reached where the event says. `theirSession` is as in `senderOf`. */
+export async function joinSender(
+  db: Db,
+  sessionId: string,
+  event: GatewayEvent,
+  ownUrl: string | undefined,
+  theirSession?: string,
+): Promise<void> {
+  const sender = senderOf(event, ownUrl, theirSession);
+  if (event.sender_gateway_url !== undefined && sender.gateway_url === undefined) await leaveGateway(db, sessionId, sender.name);
+  await joinSession(db, sessionId, sender);
+}
+
 /** The sender of an event as a participant. `theirSession` is the session at the sender's gateway to which replies go. */
-export function senderOf(event: GatewayEvent, ownUrl: string | undefined, theirSession?: string): Participant {
+function senderOf(event: GatewayEvent, ownUrl: string | undefined, theirSession?: string): Participant {
   const { sender_id: name, sender_type: type } = event;
   const elsewhere = senderGateway(event, ownUrl);
   if (elsewhere === undefined) return { name, type };
@@ -28,6 +41,17 @@ export async function checkSender(event: GatewayEvent, ownUrl: string | undefine
 export async function checkGateway(url: string, field: string, destination: Destination): Promise<void> {
   if (url.length > maxUrlLength) throw new ServiceError('invalid', `${field}: at most ${maxUrlLength} characters once encoded`);
   await destination.check(url);
+}
+
+/** The participant says that it is reached here. An event that does not say where its sender is reached leaves that as it is. */
+async function leaveGateway(db: Db, sessionId: string, name: string): Promise<void> {
+  await sql`update sessions set participants = (
+      select json_agg(case when p ->> 'name' = ${name} then p - 'gateway_url' - 'gateway_session_id' else p end order by place)
+      from jsonb_array_elements(participants::jsonb) with ordinality as entry (p, place))
+    where id = ${sessionId} and exists (
+      select 1 from jsonb_array_elements(participants::jsonb) p where p ->> 'name' = ${name} and p ->> 'gateway_url' is not null)`.execute(
+    db,
+  );
 }
 
 export async function joinSession(db: Db, sessionId: string, participant: Participant): Promise<void> {

@@ -3,7 +3,7 @@ import type { Db } from '../database/database.ts';
 import { type GatewayDelivery, queueForGateways } from '../outbox/gateway-deliveries.ts';
 import { betweenSteps } from '../session/transcript.ts';
 import { type GatewayEvent, maxHops, maxMessageCharacters, senderGateway } from './event.ts';
-import { joinSession, senderOf } from './participants.ts';
+import { joinSender } from './participants.ts';
 import { submitTarget, turnKeyOf } from './seen.ts';
 
 export interface GatewayIdentity {
@@ -39,12 +39,12 @@ export async function markAdmitted(db: Db, admitted: OpenEvent, identity: Gatewa
       on conflict (org_id, event_id, target) do update set state = excluded.state, turn_id = excluded.turn_id
       where known.state = 'received' returning event_id`.execute(transaction);
     if (rows.length === 0) return;
-    await joinSession(transaction, sessionId, senderOf(event, identity.url));
+    await joinSender(transaction, sessionId, event, identity.url);
     // `session_id` belongs together with `sender_gateway_url`: our session is named only if the sender is reached here.
     const { session_id: _named, ...rest } = event;
     const isHere = senderGateway(event, identity.url) === undefined;
     const forwarded = { ...rest, ...(isHere ? reachedHere(sessionId, identity) : {}), hops: [...event.hops, identity.name] };
-    await tellOthers(transaction, admitted, [forwarded], now);
+    await tellOthers(transaction, admitted, [forwarded], event.sender_id, now);
   });
 }
 
@@ -84,7 +84,7 @@ export async function deliverReply(db: Db, event: OpenEvent, identity: GatewayId
       transaction,
     );
     if (rows.length === 0) return;
-    await tellOthers(transaction, event, await repliesOf(transaction, event, identity), now);
+    await tellOthers(transaction, event, await repliesOf(transaction, event, identity), undefined, now);
   });
 }
 
@@ -113,13 +113,15 @@ function reachedHere(sessionId: string, identity: GatewayIdentity): Pick<Gateway
 }
 
 /**
- * Queues events of a session for each participant at another gateway, except the sender. Participants here read them in the
- * session's log. An event that has passed the maximum number of gateways goes no further.
+ * Queues events of a session for each participant at another gateway, except the sender: undefined for the agent here, because a
+ * participant with its slug is another one. Participants here read them in the session's log. An event that has passed the maximum
+ * number of gateways goes no further.
  */
 async function tellOthers(
   transaction: Db,
   session: { org_id: number; session_id: string },
   events: readonly GatewayEvent[],
+  sender: string | undefined,
   now: Date,
 ): Promise<void> {
   const row = await transaction.selectFrom('sessions').select('participants').where('id', '=', session.session_id).executeTakeFirst();
@@ -128,7 +130,7 @@ async function tellOthers(
     if (event.hops.length > maxHops) continue;
     const deliveries = (row?.participants ?? []).flatMap((participant): GatewayDelivery[] => {
       const { name, gateway_url: gatewayUrl, gateway_session_id: sessionId } = participant;
-      if (gatewayUrl === undefined || name === event.sender_id) return [];
+      if (gatewayUrl === undefined || name === sender) return [];
       const body = { recipient_id: name, event, ...(sessionId === undefined ? {} : { session_id: sessionId }) };
       return [{ gatewayUrl, type: event.event_type, body }];
     });

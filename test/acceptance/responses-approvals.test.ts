@@ -120,6 +120,10 @@ test('the same answer again is the same response, another answer is 409', async 
   assert.equal((await send(true)).text, first.text);
   const other = await send(false);
   assert.deepEqual([other.status, other.body.error.code], [409, 'input_mismatch']);
+  await tenant.delete(`${pathOf(tenant)}/${first.body.id}`);
+  assert.equal((await send(true)).text, first.text);
+  const next = await tenant.post(pathOf(tenant), { input: 'next', previous_response_id: first.body.id });
+  assert.equal(next.status, 404, 'it stays deleted');
 });
 
 test('an approval that was given elsewhere, once or for the session, is the same answer; a denial is another one', async () => {
@@ -200,6 +204,9 @@ test('a message while an approval is pending is 409; with the answer beside it, 
     assert.deepEqual([missing.status, missing.text], [404, notFoundText]);
   const malformed = { input: [{ type: 'mcp_approval_response', approval_request_id: request.id }], previous_response_id: paused.body.id };
   assert.equal((await tenant.post(pathOf(tenant), malformed)).status, 422);
+  const metadata = Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`k${index}`, index]));
+  const tooMany = await tenant.post(pathOf(tenant), { input: [answerTo(request, true)], previous_response_id: paused.body.id, metadata });
+  assert.deepEqual([tooMany.status, tooMany.body.detail], [422, 'metadata: at most 50 keys'], 'as with a message');
   const stale = { input: [answerTo({ id: 'req_other' }, true)], previous_response_id: paused.body.id };
   assert.equal((await tenant.post(pathOf(tenant), stale)).status, 409);
   const session = await tenant.get(`${tenant.agentPath}/v1/sessions/${paused.headers.get('x-svc-session')}`);

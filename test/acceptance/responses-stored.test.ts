@@ -39,16 +39,12 @@ test('a stream is read again from any number on, with the same events', async ()
   const id = /resp_[0-9A-Z]+/.exec(answer.text)?.[0];
   const replay = await tenant.get(`${pathOf(tenant)}/${id}?stream=true`);
   assert.equal(replay.text, answer.text);
-  for (const after of [0, 3, 7, numbers.length - 2, numbers.length + 5]) {
-    const rest = await tenant.get(`${pathOf(tenant)}/${id}?stream=true&starting_after=${after}`);
-    assert.equal(
-      rest.text,
-      whole
-        .slice(after + 1)
-        .map((frame) => `${frame}\n\n`)
-        .join(''),
-    );
+  const restAfter = async (after: number) => (await tenant.get(`${pathOf(tenant)}/${id}?stream=true&starting_after=${after}`)).text;
+  for (const after of [0, 3, 7, numbers.length - 2, numbers.length - 1]) {
+    const rest = whole.slice(after + 1).map((frame) => `${frame}\n\n`);
+    assert.equal(await restAfter(after), rest.join(''));
   }
+  assert.equal(await restAfter(numbers.length), `${whole.at(-1)}\n\n`, 'who has more was shown what was given up, and no end');
   assert.equal((await tenant.get(`${pathOf(tenant)}/${id}?stream=true&starting_after=x`)).status, 422);
 });
 
@@ -123,6 +119,16 @@ test('a repeated request gets its answer again, also when the response that it c
     assert.equal((await tenant.post(pathOf(tenant), body, headers)).status, 404, 'another request');
   await tenant.delete(`${pathOf(tenant)}/${second.body.id}`);
   assert.equal((await tenant.post(pathOf(tenant), repeated, withKey)).status, 404, 'its own response is deleted too');
+});
+
+test('a deleted response whose request is repeated is still none to continue from', async () => {
+  const tenant = await createTenant(url);
+  const first = await tenant.post(pathOf(tenant), { input: 'one' });
+  const send = () => tenant.post(pathOf(tenant), { input: 'two', previous_response_id: first.body.id }, { 'idempotency-key': 'again' });
+  const { id } = (await send()).body;
+  await tenant.delete(`${pathOf(tenant)}/${id}`);
+  assert.equal((await send()).body.id, id);
+  assert.equal((await tenant.post(pathOf(tenant), { input: 'three', previous_response_id: id })).status, 404);
 });
 
 test('responses that are deleted at the same moment leave nothing behind', async () => {

@@ -3,6 +3,8 @@ import { Type } from '../shared/schemas/type.ts';
 
 const participantId = Type.String({ minLength: 1, maxLength: 256 });
 const url = Type.String({ minLength: 1, maxLength: 2_048 });
+// Longer than ours, because that of an event may be another gateway's. It is stored with the participant.
+const sessionId = Type.String({ minLength: 1, maxLength: 256 });
 
 /** A gateway event, as submitted and as nested in a delivery. */
 export const eventBody = Type.Object(
@@ -14,7 +16,7 @@ export const eventBody = Type.Object(
     sender_type: Type.Enum(['human', 'ai']),
     event_type: Type.String({ minLength: 1, maxLength: 100, description: 'For example `message`.' }),
     message: Type.Optional(Type.String({ maxLength: maxMessageCharacters })),
-    session_id: Type.Optional(Type.String({ minLength: 1 })),
+    session_id: Type.Optional(sessionId),
     sender_gateway_url: Type.Optional(url),
     metadata: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'At most 50 keys and 16 KiB.' })),
     hops: Type.Optional(

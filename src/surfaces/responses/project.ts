@@ -18,7 +18,7 @@ export class ResponseProjector {
   ended = false;
   private readonly answer: ResponseAnswer;
   /** Events up to this number are counted and not sent: the client has them. */
-  private readonly startingAfter: number;
+  private startingAfter: number;
   private readonly shown = new ShownText();
   private readonly splitter = new TextSplitter();
   private nextNumber = 0;
@@ -139,6 +139,8 @@ export class ResponseProjector {
   private finish(event: StoredEvent): string {
     if (this.answer.status === 'in_progress') return '';
     this.ended = true;
+    // Who has seen more than there is was shown what was given up since, and not how the response ended.
+    if (this.startingAfter >= this.nextNumber + (event.type === 'turn-failed' ? 2 : 1)) this.startingAfter = -1;
     if (event.type !== 'turn-failed')
       return this.responseFrame(this.answer.status === 'completed' ? 'response.completed' : 'response.incomplete');
     const error = adapterError(toWireError(turnFailure(event.data)));

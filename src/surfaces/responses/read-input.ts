@@ -53,13 +53,16 @@ function readApproval(item: InputItem | undefined, hasMessage: boolean): Respons
 }
 
 /**
- * Whether the agent produced the item, or it refers to one that the agent produced: everything before it has been dealt with. The
- * outputs of calls come from the client: the AI SDK adds a `function_call_output` of its own after each denied approval.
+ * Whether the agent produced the item, or it refers to one that the agent produced: everything before it has been dealt with. What
+ * comes from the client may stand behind a message that has not: the AI SDK adds a `function_call_output` of its own after each denied
+ * approval, and updates of the model's configuration where its user puts them.
  */
 export function isAgentItem({ type, role }: { type?: unknown; role?: unknown }): boolean {
   if (isMessage({ type, role })) return role === 'assistant';
-  return type !== 'mcp_approval_response' && !String(type).endsWith('_call_output');
+  return !ofClient.test(String(type));
 }
+
+const ofClient = /_call_output$|^(mcp_approval_response|tool_search_output|configuration_update|additional_tools|compaction_trigger)$/;
 
 export function isUserMessage({ type, role }: { type?: unknown; role?: unknown }): boolean {
   return role === 'user' && isMessage({ type, role });

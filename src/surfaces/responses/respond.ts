@@ -3,6 +3,7 @@ import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import { notFound } from '../../errors.ts';
 import type { ApprovalDecision, RequestEcho } from '../../session/events.ts';
+import { assertMetadata } from '../../session/metadata.ts';
 import { findDecision } from '../../session/sessions.ts';
 import { type WatchableTurn, watchTurn } from '../../turn/watch.ts';
 import { contextFieldsOf, type MessageInput } from '../shared/adapters/message-input.ts';
@@ -62,7 +63,7 @@ interface StartedResponse {
   turn: WatchableTurn;
   /** Where in the turn this response begins. */
   after: number;
-  /** Undefined if an earlier copy of the request started the turn. */
+  /** Undefined if an earlier copy of the request started the turn, or may have: its response may have been deleted since. */
   session: TurnSession | undefined;
   drop: DropSession;
 }
@@ -82,7 +83,7 @@ async function beginTurn(call: ResponseCall, input: MessageInput): Promise<Start
     ...(Object.keys(echo).length === 0 ? {} : { echo }),
   };
   const turn = await startTurnIn(context, request, reply, opened, { shows: live ? 'live' : 'whole', message });
-  const isOwn = turn.sessionId === session.id;
+  const isOwn = !turn.replayed && turn.sessionId === session.id;
   return { turn, after: 0, session: isOwn ? session : undefined, drop: dropAfter(context, request, session, turn) };
 }
 
@@ -95,6 +96,7 @@ async function continueTurn(call: ResponseCall, input: Extract<ResponseInput, { 
   const { context, request, reply, body, named: session } = call;
   const { requestId } = input;
   assertMayApprove(principalOf(request));
+  assertMetadata(body.metadata ?? {}, 'invalid');
   if (session === undefined) return repeatContinued(call, requestId);
   const resolve = (decision: ApprovalDecision) =>
     context.turns.resolve(session.orgId, session.id, { requestId, decision, live: isLive(call), echo: echoOf(body) });
@@ -106,7 +108,7 @@ async function continueTurn(call: ResponseCall, input: Extract<ResponseInput, { 
       return resolve(decision);
     });
   const turn = await underKey(context, request, reply, input.approve ? approve : () => resolve('deny'));
-  return { turn, after: turn.resolvedSeq, session, drop: dropAfter(context, request, session, turn, turn.resolvedSeq) };
+  return { turn, after: turn.resolvedSeq, session: undefined, drop: dropAfter(context, request, session, turn, turn.resolvedSeq) };
 }
 
 /** The session was deleted when its turn ended; the response to an earlier copy of this request was kept. */

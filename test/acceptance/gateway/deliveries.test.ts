@@ -108,3 +108,18 @@ test('a delivery that failed at a session which was stopped since is refused onc
   assert.deepEqual([(await deliver(org, body)).status, (await deliver(org, body)).status], [409, 200]);
   assert.equal((await logOf(org, open, 0)).at(-1).text, 'late');
 });
+
+test('the session that a sender talks from is stored with the participant, up to 256 characters of an id', async () => {
+  const org = await newOrganization();
+  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  const bring = (theirs: string) => {
+    const event = message('hi', { sender_id: 'bob', session_id: theirs, sender_gateway_url: 'https://there.example.com' });
+    return deliver(org, { recipient_id: 'helper', session_id: id, event });
+  };
+  const refused = await bring('x'.repeat(257));
+  assert.deepEqual([refused.status, refused.body.detail], [422, 'event.session_id: must not have more than 256 characters']);
+  assert.deepEqual((await sessionOf(org, id)).participants, []);
+  const longest = 'x'.repeat(256);
+  assert.equal((await bring(longest)).status, 200);
+  assert.equal((await sessionOf(org, id)).participants[0].gateway_session_id, longest);
+});

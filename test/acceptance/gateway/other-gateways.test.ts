@@ -56,6 +56,48 @@ test('the message and the reply go to every participant at another gateway, but 
   assert.deepEqual(senders, ['ai', 'ai', 'human']);
 });
 
+test('an agent at another gateway that has the slug of the agent here is sent what that one says', async (t) => {
+  const org = await newOrganization();
+  const west = await startReceiver(t);
+  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  const namesake = { sender_id: 'helper', sender_type: 'ai', event_type: 'joined', session_id: 'ses_west' };
+  await deliver(org, { recipient_id: 'helper', session_id: id, event: { ...namesake, sender_gateway_url: new URL(west.url).origin } });
+  await submit(org, message('/say two of a name', { session_id: id }));
+  const heard = await west.until((received) => received.length === 2);
+  assert.deepEqual(
+    heard.map(({ body }) => [body.recipient_id, body.session_id, body.event.sender_id, body.event.message]),
+    [
+      ['helper', 'ses_west', 'ada', '/say two of a name'],
+      ['helper', 'ses_west', 'helper', 'two of a name'],
+    ],
+  );
+});
+
+test('a sender who says that it is reached here is no longer sent what is said at the gateway where it was', async (t) => {
+  const org = await newOrganization();
+  const west = await startReceiver(t);
+  const { id } = (await parley.call('POST', '/v1/sessions', { key: org.key })).body;
+  const wes = { sender_id: 'wes', sender_type: 'human', event_type: 'joined', session_id: id };
+  const bring = (url: string) =>
+    deliver(org, { recipient_id: 'helper', session_id: id, event: { ...wes, session_id: 'ses_west', sender_gateway_url: url } });
+  const origin = new URL(west.url).origin;
+  const here = { name: 'wes', type: 'human' };
+  for (const comesHome of [
+    () => submit(org, { ...wes, sender_gateway_url: ownUrl }),
+    () => bring(ownUrl),
+    () => submit(org, message('/say welcome', { ...wes, event_type: 'message', sender_gateway_url: `${ownUrl}/` })),
+  ]) {
+    await bring(origin);
+    assert.deepEqual((await sessionOf(org, id)).participants, [{ ...here, gateway_url: origin, gateway_session_id: 'ses_west' }]);
+    assert.equal((await comesHome()).status, 200);
+    assert.deepEqual((await sessionOf(org, id)).participants, [here]);
+  }
+  const owed = sql`select 1 from gateway_events where org_id = ${org.id} and state = 'admitted'`;
+  await until(async () => (await owed.execute(parley.context.database.db)).rows.length === 0);
+  await parley.context.courier.idle();
+  assert.equal(west.received.length, 0);
+});
+
 test('what the agent says before and after it uses a tool is one reply, with a blank line in it', async (t) => {
   const chunk = (delta: object) => `data: ${JSON.stringify({ choices: [{ index: 0, delta }] })}\n\n`;
   const use = { index: 0, id: 'call_1', type: 'function', function: { name: 'files', arguments: '{"operation":"list"}' } };
@@ -139,6 +181,10 @@ test('recipient_gateway_url sends the event on, once, with this gateway among it
   await deliver(org, { ...body, recipient_id: 'eve' });
   const [, second] = await other.until((received) => received.length === 2);
   assert.equal(second?.body.recipient_id, 'eve', 'the same event, for another participant there');
+  await deliver(org, { ...body, event: message('answer me') });
+  const [, , third] = await other.until((received) => received.length === 3);
+  const { hops: passed, sender_gateway_url: answeredAt } = third?.body.event ?? {};
+  assert.deepEqual([passed, answeredAt], [[ownUrl], ownUrl], 'a sender who is here is answered here');
   const { id } = await parley.context.database.db
     .selectFrom('deliveries')
     .select('id')

@@ -85,6 +85,23 @@ test('of an input the last user message is run, and what the system says stands 
   assert.deepEqual(input, { type: 'message', text: 'hi', context: told, repeatedSystem: [] });
 });
 
+test('what a client adds to an input for a model, behind what its user says, leaves that to be run', () => {
+  const session = [user('one'), { type: 'message', id: 'msg_1', ...assistant('1') }];
+  const approval = { type: 'mcp_approval_response', approval_request_id: 'req_1', approve: true };
+  for (const added of [
+    { type: 'configuration_update', reasoning: { effort: 'low' } },
+    { type: 'additional_tools', role: 'developer', tools: [] },
+    { type: 'compaction_trigger' },
+    { type: 'tool_search_output', call_id: 'call_1', tools: [] },
+    { type: 'function_call_output', call_id: 'call_1', output: '' },
+  ]) {
+    const input = readInput([...session, user('two'), added, user('three'), added], false, true);
+    const context = [{ role: 'user', text: 'two' }];
+    assert.deepEqual(input, { type: 'message', text: 'three', context, repeatedSystem: [] }, added.type);
+    assert.equal(readInput([...session, approval, added], false, true).type, 'approval', added.type);
+  }
+});
+
 test('a completion is dated by its turn, and says what of the prompt came from a cache, unless nothing did', () => {
   const turnId = newId('turn_');
   const outcome = { text: 'Hi', ended: undefined, failed: undefined };

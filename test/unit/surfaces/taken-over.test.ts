@@ -1,13 +1,14 @@
 // A turn whose process died in the middle of a message, as someone sees it who watches from another process.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { LiveFragment, NewEvent, SessionUpdate } from '../../../src/session/events.ts';
+import { isStored, type LiveFragment, type NewEvent, type SessionUpdate } from '../../../src/session/events.ts';
 import { noUsage } from '../../../src/session/usage.ts';
 import { ChatProjector } from '../../../src/surfaces/chat-completions/project.ts';
 import { NativeProjector } from '../../../src/surfaces/native/project.ts';
 import { ResponseAnswer } from '../../../src/surfaces/responses/answer.ts';
 import { ResponseProjector } from '../../../src/surfaces/responses/project.ts';
 import { responsePlace } from '../../../src/surfaces/responses/response-ids.ts';
+import type { Json } from '../../support/json.ts';
 
 const turnId = 'turn_01ARZ3NDEKTSV4RRFFQ69G5FAV';
 
@@ -88,12 +89,16 @@ const cases: { name: string; updates: SessionUpdate[]; items: [text: string, sta
   { name: 'it fails before it says more', updates: [lost, ...stored(failed)], items: [['The sea is ', 'incomplete']], status: 'failed' },
 ];
 
+function framesOf(updates: readonly SessionUpdate[], startingAfter?: number): Json[] {
+  const projector = new ResponseProjector(new ResponseAnswer(responsePlace(turnId, 0), 'm', {}), startingAfter);
+  let text = projector.begin();
+  for (const update of updates) text += projector.project(update);
+  return [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data ?? ''));
+}
+
 for (const { name, updates, items, status = 'completed' } of cases) {
   test(`responses: ${name}`, () => {
-    const projector = new ResponseProjector(new ResponseAnswer(responsePlace(turnId, 0), 'm', {}));
-    let text = projector.begin();
-    for (const update of updates) text += projector.project(update);
-    const frames = [...text.matchAll(/^data: (.*)$/gm)].map(([, data]) => JSON.parse(data ?? ''));
+    const frames = framesOf(updates);
     frames.forEach((frame, index) => {
       assert.equal(frame.sequence_number, index);
     });
@@ -116,6 +121,14 @@ for (const { name, updates, items, status = 'completed' } of cases) {
       response.output.map(({ id }: { id: string }) => id),
       [...shown.keys()],
     );
+  });
+
+  test(`responses, resumed elsewhere: ${name}`, () => {
+    const shown = framesOf(updates).at(-1)?.sequence_number;
+    const [kept, again] = [framesOf(updates.filter(isStored)), framesOf(updates.filter(isStored), shown + 1)];
+    const ends = kept.filter(({ type }) => type === 'response.completed' || type === 'response.failed' || type === 'error');
+    assert.deepEqual(again, ends, 'who was shown more than there is in the end is told of the end');
+    assert.deepEqual(framesOf(updates.filter(isStored), kept.length - 1), [], 'who was shown just that has been told');
   });
 
   test(`chat and native: ${name}`, () => {

@@ -12,7 +12,7 @@ import { isRest, type WatchableTurn, watchTurn } from '../../../turn/watch.ts';
 import { principalOf } from '../caller/authenticate.ts';
 import { actingUserOf, identityOf } from '../caller/identity.ts';
 import { keepTurn } from '../once/kept-turn.ts';
-import { findEarlierTurn, findRetriedTurn, startTurn } from '../once/start-turn.ts';
+import { findEarlierTurn, findRetriedTurn, type StartedTurn, startTurn } from '../once/start-turn.ts';
 import { agentOf } from '../path.ts';
 
 /** What the two adapters need to know of a session. */
@@ -79,9 +79,9 @@ export async function startTurnIn(
   reply: FastifyReply,
   opened: AdapterSession,
   admission: Pick<Admission, 'message' | 'shows'>,
-): Promise<WatchableTurn> {
+): Promise<StartedTurn> {
   const { session, isNew, endUserId } = opened;
-  let turn: WatchableTurn | undefined;
+  let turn: StartedTurn | undefined;
   try {
     turn = await startTurn(context, request, reply, session.id, { ...admission, endUserId });
     if (isNew && turn.sessionId !== session.id) await dropUnlessUsed(context, session, 0);

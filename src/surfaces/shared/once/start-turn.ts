@@ -14,6 +14,9 @@ import { findKeptTurn, openKeptTurn } from './kept-turn.ts';
 // library, which sends none (`findRetriedTurn`), or by whichever of the two it has (`findEarlierTurn`). If the session was deleted after
 // the turn, what was kept of it takes its place (`kept-turn.ts`).
 
+/** `replayed`: an earlier copy of the request started it. */
+export type StartedTurn = WatchableTurn & { replayed: boolean };
+
 /** Stores the message of this request and starts its turn. A repetition with the same Idempotency-Key gets the same turn. */
 export async function startTurn(
   context: Context,
@@ -21,7 +24,7 @@ export async function startTurn(
   reply: FastifyReply,
   sessionId: string,
   admission: Pick<Admission, 'message' | 'shows' | 'waitsForApproval' | 'endUserId'>,
-): Promise<WatchableTurn> {
+): Promise<StartedTurn> {
   const requestKey = requestKeyOf(request);
   const turn = await context.turns
     .admit(principalOf(request).organization.id, sessionId, {
