@@ -176,6 +176,20 @@ const begun: { name: string; updates: SessionUpdate[]; frames: string[] }[] = [
     frames: ['<1>', 'Hm', 'The sea is ', 'Ah', '<1>', 'Ah', 'A hill.', 'step_finish', 'done'],
   },
   {
+    name: 'other words, the last of which come after the thoughts that led to them were stored',
+    updates: [
+      ...stored(thinking),
+      think('msg_r', 'Hm'),
+      lost,
+      think('msg_s', 'Ah'),
+      live('msg_b', 0, 'The '),
+      ...stored(thought('msg_s', 'Ah')),
+      live('msg_b', 4, 'hills.'),
+      ...stored(message('msg_b', 'The hills.'), end),
+    ],
+    frames: ['<1>', 'Hm', 'The sea is ', 'Ah', '<1>', 'Ah', 'The hills.', 'step_finish', 'done'],
+  },
+  {
     name: 'two thoughts that did not break off',
     updates: [
       ...stored(thinking),
