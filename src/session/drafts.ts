@@ -24,10 +24,19 @@ export class Drafts {
   private append(sessionId: string, fragment: LiveFragment): void {
     const drafts = this.sessions.get(sessionId) ?? new Map<string, LiveFragment>();
     const known = drafts.get(fragment.messageId);
-    if (fragment.offset === 0) drafts.set(fragment.messageId, { ...fragment });
-    else if (known !== undefined && known.text.length === fragment.offset) known.text += fragment.text;
+    if (fragment.offset === 0) {
+      // An answer has one text: the one before it was given up, and the reasoning that led to it.
+      if (fragment.type === 'text-delta') dropThroughText(drafts);
+      drafts.set(fragment.messageId, { ...fragment });
+    } else if (known !== undefined && known.text.length === fragment.offset) known.text += fragment.text;
     // A fragment is missing: the draft cannot be shown from its first word any more.
     else drafts.delete(fragment.messageId);
     this.sessions.set(sessionId, drafts);
   }
+}
+
+function dropThroughText(drafts: Map<string, LiveFragment>): void {
+  const ids = [...drafts.keys()];
+  const text = ids.findLastIndex((id) => drafts.get(id)?.type === 'text-delta');
+  for (const id of ids.slice(0, text + 1)) drafts.delete(id);
 }

@@ -122,43 +122,55 @@ function gaplessLength(updates: readonly SessionUpdate[], cursor: number, knownS
   return seq < knownSeq ? length : updates.length;
 }
 
-/** Messages whose progress is remembered: far more than can be in the making in one session. */
+/** Messages and turns whose progress is remembered: far more than can be in the making in one session. */
 const maxPreviewed = 64;
 
 /**
  * Decides which live text a watcher is shown: that of a message from its first word on and without a gap. A watcher that missed a
- * fragment gets the rest when the message is stored; one that has read the message from the log gets no late fragments of it.
+ * fragment gets the rest when the message is stored; one that has read the message from the log gets no late fragments of it, nor of
+ * one that was given up in its favour, which will never be stored.
  */
 class Preview {
   /** By message id, how many characters were shown; NaN once the message is stored. */
   private readonly shown = new Map<string, number>();
+  /** By turn id, the last step that is stored; none of a turn that has ended will be shown any more. */
+  private readonly stored = new Map<string, number>();
 
   /** The part of a fragment that the watcher has not seen; a draft repeats what they have. */
   continuation(fragment: LiveFragment): LiveFragment | undefined {
     const { messageId, offset, text } = fragment;
+    if (fragment.step <= (this.stored.get(fragment.turnId) ?? 0)) return undefined;
     const shown = this.shown.get(messageId) ?? 0;
     const end = offset + text.length;
     // Also false for a stored message, since no comparison with NaN is true.
     if (!(offset <= shown && shown < end)) return undefined;
-    this.remember(messageId, end);
+    remember(this.shown, messageId, end);
     return offset === shown ? fragment : { ...fragment, offset: shown, text: text.slice(shown - offset) };
   }
 
   /** No more live text of a stored message is shown. If its text was shown in part, the rest comes now. */
   close(event: StoredEvent): LiveFragment[] {
+    const lastStep = lastStepOf(event);
+    if (lastStep !== undefined) remember(this.stored, event.turnId, lastStep);
     if (event.type !== 'message-produced' && event.type !== 'reasoning-produced') return [];
     const { messageId, text, step } = event.data;
     const shown = this.shown.get(messageId);
-    this.remember(messageId, Number.NaN);
+    remember(this.shown, messageId, Number.NaN);
     if (event.type !== 'message-produced' || !(shown !== undefined && shown < text.length)) return [];
     const { agent } = event.data;
     return [{ type: 'text-delta', turnId: event.turnId, messageId, step, agent, offset: shown, text: text.slice(shown) }];
   }
+}
 
-  private remember(messageId: string, length: number): void {
-    this.shown.set(messageId, length);
-    if (this.shown.size <= maxPreviewed) return;
-    const [oldest] = this.shown.keys();
-    if (oldest !== undefined) this.shown.delete(oldest);
-  }
+/** The step that has nothing more to say once this event is stored. */
+function lastStepOf(event: StoredEvent): number | undefined {
+  if (event.type === 'message-produced' || event.type === 'tool-called') return event.data.step;
+  return event.type === 'turn-ended' || event.type === 'turn-failed' ? Number.POSITIVE_INFINITY : undefined;
+}
+
+function remember(progress: Map<string, number>, id: string, value: number): void {
+  progress.set(id, value);
+  if (progress.size <= maxPreviewed) return;
+  const [oldest] = progress.keys();
+  if (oldest !== undefined) progress.delete(oldest);
 }

@@ -58,9 +58,9 @@ export class NativeProjector {
       case 'message-produced': {
         const { step, text } = event.data;
         const missing = this.shownText.addStored(event.data);
-        if (missing.restarts || this.shownReasoning.hasUnstored)
-          return [...this.restartStep(step, this.shownReasoning.keepStored()), this.textPart(text)];
-        return this.showText(step, missing.text);
+        if (!missing.restarts && !this.shownReasoning.hasUnstored) return this.showText(step, missing.text);
+        const restart = this.restartStep(step, this.shownReasoning.keepStored());
+        return text === '' ? restart : [...restart, this.textPart(text)];
       }
       case 'tool-called': {
         const { callId, tool, input, step, stepUsage } = event.data;

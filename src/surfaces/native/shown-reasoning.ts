@@ -35,7 +35,7 @@ export class ShownReasoning {
 
   /** The step restarts: forgets the blocks of the previous attempt, and returns the reasoning of the new one. */
   restart(): string {
-    let text = '';
+    let text = this.stored;
     for (const [messageId, block] of this.live) {
       if (!block.isAfterText) this.live.delete(messageId);
       else text += block.text;

@@ -207,6 +207,38 @@ test('of a message that was read from the log no live text is shown any more, ho
   assert.deepEqual(seen, [1, 2]);
 });
 
+test('of a message that was given up nothing more is shown once its step is stored or its turn has ended', async () => {
+  const log = openLog();
+  const begun = { type: 'text-delta', messageId: 'msg_given_up', step: 2, agent: 'main', offset: 0, text: 'begun' } as const;
+  const usage = { input: 0, output: 0, cachedInput: 0 };
+  const seenAfter = async (event: NewEvent) => {
+    const feed = new Feed();
+    const session = await newSession();
+    const subscription = feed.subscribe(session, true);
+    const [stored] = await write(log, new Feed(), session, [event]);
+    await write(log, new Feed(), session, [said('next')]);
+    feed.publish(session, [{ ...begun, turnId: stored?.turnId ?? '' }]);
+    const seen: string[] = [];
+    for await (const updates of follow(log, subscription, 0, true)) {
+      for (const update of updates) seen.push(isStored(update) ? update.type : update.text);
+      if (seen.length === 2) await write(log, feed, session, [said('last')]);
+      if (seen.length > 2) feed.close();
+    }
+    return seen.slice(1);
+  };
+  const rest = ['message-received', 'message-received'];
+  const message = { messageId: 'msg_b', text: 'other words', agent: 'main' };
+  const stored: NewEvent[] = [
+    { type: 'message-produced', data: { ...message, step: 2 } },
+    { type: 'tool-called', data: { callId: 'call_1', tool: 'bash', input: {}, step: 2 } },
+    { type: 'turn-ended', data: { stopReason: 'interrupted', usage, step: 1, stepUsage: usage } },
+    { type: 'turn-failed', data: { code: 'broken_stream', message: 'It broke.', usage } },
+  ];
+  for (const event of stored) assert.deepEqual(await seenAfter(event), rest, event.type);
+  const next = await seenAfter({ type: 'message-produced', data: { ...message, step: 1 } });
+  assert.deepEqual(next, ['message-received', 'begun', 'message-received'], 'the step after it goes on');
+});
+
 test('what another process has stored comes before what it has begun to say since, also where something was stored here', async () => {
   const log = openLog();
   const elsewhere = new Feed();

@@ -27,6 +27,7 @@ const message = (messageId: string, text: string): NewEvent => ({
 const end: NewEvent = { type: 'turn-ended', data: { stopReason: 'end_turn', usage: noUsage, step: 1, stepUsage: noUsage } };
 const failed: NewEvent = { type: 'turn-failed', data: { code: 'broken_stream', message: 'It broke.', usage: noUsage } };
 const call: NewEvent = { type: 'tool-called', data: { callId: 'call_1', tool: 'bash', input: {}, step: 1 } };
+const finished: NewEvent = { type: 'tool-finished', data: { callId: 'call_1', tool: 'bash', output: 'ok', isError: false } };
 const lost = live('msg_a', 0, 'The sea is ');
 
 const cases: { name: string; updates: SessionUpdate[]; items: [text: string, status: string][]; status?: string }[] = [
@@ -187,6 +188,29 @@ const begun: { name: string; updates: SessionUpdate[]; frames: string[] }[] = [
       ...stored(thought('msg_s', 'Ah'), message('msg_b', 'A hill.'), end),
     ],
     frames: ['<1>', 'Hm', 'The sea is ', 'Ah', '<1>', 'Ah', 'A hill.', 'step_finish', 'done'],
+  },
+  {
+    name: 'other words, the last of which come after the thoughts that led to them were stored',
+    updates: [
+      ...stored(thinking),
+      think('msg_r', 'Hm'),
+      lost,
+      think('msg_s', 'Ah'),
+      live('msg_b', 0, 'The '),
+      ...stored(thought('msg_s', 'Ah')),
+      live('msg_b', 4, 'hills.'),
+      ...stored(message('msg_b', 'The hills.'), end),
+    ],
+    frames: ['<1>', 'Hm', 'The sea is ', 'Ah', '<1>', 'Ah', 'The hills.', 'step_finish', 'done'],
+  },
+  {
+    name: 'an answer without words, after a step that had some',
+    updates: [
+      ...stored(message('msg_1', 'Look:'), call, finished),
+      { ...lost, step: 2 },
+      ...stored({ type: 'message-produced', data: { messageId: 'msg_b', text: '', step: 2, agent: 'main' } }, end),
+    ],
+    frames: ['<1>', 'Look:', 'tool_use', 'tool_use', 'step_finish', '<2>', '\n\nThe sea is ', '<2>', 'step_finish', 'done'],
   },
   {
     name: 'two thoughts that did not break off',
