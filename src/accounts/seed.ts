@@ -84,5 +84,5 @@ async function saveGeneratedKeys(config: Config, keys: { api_key: string; operat
   if (Object.keys(generated).length === 0) return;
   await prepareDataDirectory(config.PARLEY_DATA_DIR);
   const text = `${JSON.stringify(generated, null, 2)}\n`;
-  await replaceFile(join(config.PARLEY_DATA_DIR, 'credentials.json'), (draft) => writeFile(draft, text, { flush: true }));
+  await replaceFile(join(config.PARLEY_DATA_DIR, 'credentials.json'), (draft) => writeFile(draft, text));
 }

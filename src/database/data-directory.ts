@@ -1,4 +1,4 @@
-import { access, constants, mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { access, constants, mkdir, open, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type Config, ConfigError } from '../config.ts';
 import { errorCode, errorMessage } from '../errors.ts';
@@ -44,6 +44,9 @@ export function replaceFile(file: string, write: (draft: string) => Promise<void
   return makeWhole(file, async (draft) => {
     await writeFile(draft, '', { mode: 0o600 });
     await write(draft);
+    // A power failure could otherwise leave an empty file in place of the one before.
+    await using written = await open(draft, 'r+');
+    await written.sync();
   });
 }
 

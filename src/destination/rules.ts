@@ -66,6 +66,8 @@ const metadataAddresses = new Set([
   '168.63.129.16',
   '100.100.100.200',
   '169.254.42.42',
+  '169.254.0.23',
+  '100.96.0.96',
   '192.0.0.192',
   'fd00:ec2::254',
   'fd00:ec2::23',
@@ -73,7 +75,7 @@ const metadataAddresses = new Set([
   'fd00:c1::a9fe:a9fe',
   'fd00:42::42',
 ]);
-const metadataNames = new Set(['metadata.google.internal', 'metadata.goog', 'instance-data.ec2.internal']);
+const metadataNames = new Set(['metadata.google.internal', 'metadata.goog', 'instance-data.ec2.internal', 'metadata.tencentyun.com']);
 const internalSuffixes = ['.local', '.internal', '.localdomain', '.lan', '.home', '.corp', '.intranet', '.private', '.home.arpa', '.onion'];
 
 // IPv6 addresses that embed an IPv4 address: refused even where private addresses are allowed, because nobody needs them.

@@ -29,7 +29,7 @@ export function connectionsFor(openFiles: number): number {
 }
 
 /** Known on Linux only. Node has raised it as far as the system allows. */
-function openFilesLimit(): number {
+export function openFilesLimit(): number {
   try {
     const [, limit] = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
     return Number(limit ?? Number.MAX_SAFE_INTEGER);

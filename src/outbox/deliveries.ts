@@ -2,6 +2,7 @@ import { type Selectable, sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import type { DeliveryState } from '../database/outbox-tables.ts';
 import type { Schema } from '../database/schema.ts';
+import { ServiceError } from '../errors.ts';
 import { lockEndpoint } from './endpoint-state.ts';
 import { testData } from './event-types.ts';
 import { insertDeliveries, newDelivery } from './new-deliveries.ts';
@@ -63,8 +64,20 @@ export async function findDelivery(db: Db, orgId: number, id: string): Promise<D
   return row && (await withAttempts(db, [row]))[0];
 }
 
-/** Makes one more attempt now, with the same bytes, whatever the state of the delivery. A failure does not count against the endpoint. */
+/** A delivery is read with all its attempts: 100,000 attempts at one took half a gigabyte whenever the page with it was read. */
+const mostAttempts = 100;
+
+/**
+ * Makes one more attempt now, with the same bytes, whatever the state of the delivery. A failure does not count against the endpoint. Throws
+ * `conflict` if so many were made that the delivery takes no more.
+ */
 export async function resendDelivery(transaction: Db, orgId: number, id: string, now: Date): Promise<Delivery | undefined> {
+  const { count } = await transaction
+    .selectFrom('delivery_attempts')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('delivery_id', '=', id)
+    .executeTakeFirstOrThrow();
+  if (count >= mostAttempts) throw new ServiceError('conflict', `A delivery is not sent again after ${mostAttempts} attempts`);
   // If an attempt is under way, the resend follows when it ends.
   await sql`update deliveries set resend_requested = true, due_at = case when claimed_by is null then ${now} else due_at end
     where id = ${id} and org_id = ${orgId} and endpoint_id is not null`.execute(transaction);

@@ -2,6 +2,7 @@ import cluster, { type Worker } from 'node:cluster';
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Config, ConfigError } from '../config.ts';
+import { errorMessage } from '../errors.ts';
 import { answerMetrics } from '../telemetry/worker-metrics.ts';
 import { closeForgotten } from './close-forgotten.ts';
 import { tryAddress } from './try-address.ts';
@@ -36,8 +37,26 @@ export async function runWorkers(count: number, config: Config): Promise<void> {
   /** `leaver` is told when the new worker serves. Until then it listens: it may be the only one that does. */
   const start = (leaver?: Worker) => {
     if (stopping) return;
+    const startLater = (error: unknown) => {
+      process.stderr.write(`parley: a process cannot be started (${errorMessage(error)})\n`);
+      if (!hasServed) process.exit(1);
+      setTimeout(start, restartAfterMs, leaver);
+    };
     let isReplaced = false;
-    const worker = cluster.fork();
+    let worker: Worker;
+    try {
+      worker = cluster.fork();
+    } catch (error) {
+      return startLater(error);
+    }
+    // Without a listener, either kind would end all workers: that it cannot be started, and that it has died before it got a message, of
+    // which `exit` tells.
+    worker.on('error', (error: unknown) => {
+      if (worker.process.pid !== undefined) return;
+      delete cluster.workers?.[worker.id];
+      startLater(error);
+    });
+    if (worker.process.pid === undefined) return;
     workers.add(worker);
     answerMetrics(worker, workers, count);
     closeForgottenBy(worker);

@@ -1,6 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import type { Bus } from '../database/bus.ts';
 import type { Database } from '../database/database.ts';
+import { openFilesLimit } from '../load/limit-connections.ts';
 import type { WaitingRoom } from '../load/waiting-room.ts';
 import type { Courier } from '../outbox/courier.ts';
 import type { Feed } from '../session/feed.ts';
@@ -14,8 +15,16 @@ export function watchProcess(
   parts: { runner: Runner; feed: Feed; waitingRoom: WaitingRoom; log: SessionLog; courier: Courier; database: Database; bus: Bus },
 ): void {
   const { runner, feed, waitingRoom, log, courier, database, bus } = parts;
-  if (process.platform === 'linux')
-    metrics.gauge('process_open_fds', 'Open file descriptors', async () => (await readdir('/proc/self/fd')).length);
+  if (process.platform === 'linux') {
+    // The folder cannot be read when no descriptor is free. That must not take away all other metrics.
+    const limit = openFilesLimit();
+    metrics.gauge('process_open_fds', 'Open file descriptors', () =>
+      readdir('/proc/self/fd').then(
+        ({ length }) => length,
+        () => limit,
+      ),
+    );
+  }
   metrics.gauge('parley_turns_running', 'Turns running in this process', () => runner.running.size);
   metrics.gauge('parley_watchers', 'Streams and waiting requests that follow a session', () => feed.watcherCount);
   metrics.gauge('parley_requests_working', 'Requests being processed', () => waitingRoom.working);

@@ -2,6 +2,7 @@ import type { Span, Tracer } from '@opentelemetry/api';
 import type { SpanExporter } from '@opentelemetry/sdk-trace';
 import { errorCode } from '../errors.ts';
 import type { Model, ModelCall, ModelPart } from '../harness/model.ts';
+import { TurnAborted } from '../harness/turn-world.ts';
 import type { SessionState } from '../session/state.ts';
 import type { Logger } from './logger.ts';
 
@@ -73,7 +74,10 @@ function createSpans(tracer: Tracer, api: typeof import('@opentelemetry/api'), c
       const stream = (call: ModelCall, signal: AbortSignal) => {
         const parent = sessions.get(sessionId);
         const context = parent === undefined ? api.context.active() : api.trace.setSpan(api.context.active(), parent);
-        return endWith(tracer.startSpan(`chat ${model.name}`, { attributes: modelAttributes(model) }, context), model.stream(call, signal));
+        // The offline model runs in this process.
+        const kind = model.provider === 'offline' ? api.SpanKind.INTERNAL : api.SpanKind.CLIENT;
+        const span = tracer.startSpan(`chat ${model.name}`, { kind, attributes: callAttributes(model, sessionId) }, context);
+        return endWith(span, model.stream(call, signal));
       };
       return { ...model, stream };
     },
@@ -90,8 +94,10 @@ function createSpans(tracer: Tracer, api: typeof import('@opentelemetry/api'), c
         yield part;
       }
     } catch (error) {
-      span.setStatus({ code: api.SpanStatusCode.ERROR });
-      if (error instanceof Error) span.setAttribute('error.type', errorCode(error) ?? error.name);
+      // Who stops an answer, or lets go of its turn, has had no error.
+      const isStopped = error instanceof TurnAborted && error.why !== 'timeout';
+      if (!isStopped) span.setStatus({ code: api.SpanStatusCode.ERROR });
+      if (!isStopped && error instanceof Error) span.setAttribute('error.type', errorType(error));
       throw error;
     } finally {
       span.end();
@@ -99,6 +105,18 @@ function createSpans(tracer: Tracer, api: typeof import('@opentelemetry/api'), c
   }
 }
 
-function modelAttributes(model: Model): Record<string, string> {
-  return { 'gen_ai.operation.name': 'chat', 'gen_ai.provider.name': model.provider, 'gen_ai.request.model': model.name };
+function errorType(error: Error): string {
+  return error instanceof TurnAborted ? error.why : (errorCode(error) ?? error.name);
 }
+
+function callAttributes({ provider, name }: Model, sessionId: string): Record<string, string> {
+  return {
+    'gen_ai.operation.name': 'chat',
+    'gen_ai.provider.name': providerNames[provider] ?? provider,
+    'gen_ai.request.model': name,
+    'gen_ai.conversation.id': sessionId,
+  };
+}
+
+/** Providers that the conventions name in another way. */
+const providerNames: Readonly<Record<string, string>> = { google: 'gcp.gemini' };

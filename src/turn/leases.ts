@@ -42,7 +42,7 @@ const recentMs = 60_000;
  */
 export async function holdLeases(database: Database, runner: Runner, parts: LeaseParts): Promise<Leases> {
   const { holderName, leaseMs, logger, onBeat, onStranded, mayClaim = () => true, patienceMs = 10_000 } = parts;
-  if (database.engine === 'pglite') await claim(database, runner, await holderName(), parts, 'of others');
+  if (database.engine === 'pglite') while ((await claim(database, runner, await holderName(), parts, 'of others')) === maxClaimed);
   const beats = new SharedWork<void>();
   const timer = setInterval(
     () => {
@@ -157,7 +157,7 @@ async function claim(
   const wanted = {
     expired: sql`lease_until < now()`,
     'lately expired': sql`lease_until < now() and lease_until > now() - ${recentMs} * interval '1 millisecond'`,
-    'of others': sql`(lease_until < now() or process_id <> ${holder})`,
+    'of others': sql`process_id is distinct from ${holder}`,
   };
   const { rows } = await sql<{ id: string; session_id: string; org_id: number; interrupted: boolean }>`
     update turns set process_id = ${holder}, lease_until = now() + ${leaseMs} * interval '1 millisecond'

@@ -97,6 +97,22 @@ test('the other wires too, a refusal, and a client that left', async () => {
   await lineWhere((candidate) => candidate.msg === 'turn ended' && candidate.turn_id === left.turn_id);
 });
 
+test('a client that left before it was answered is not one that got a 200', async () => {
+  const session = await wire.post('/v1/sessions', {});
+  const path = `/v1/sessions/${session.body.id}/messages`;
+  const headers = { authorization: `Bearer ${server.apiKey}`, 'content-type': 'application/json' };
+  const leaving = new AbortController();
+  const body = JSON.stringify({ text: '/delay 50\n/words 20' });
+  const answer = fetch(server.url + path, { method: 'POST', headers, body, signal: leaving.signal });
+  setTimeout(() => leaving.abort(), 300);
+  await assert.rejects(answer);
+  const left = await lineWhere((line) => line.msg === 'request' && line.session_id === session.body.id && line.client_left === true);
+  assert.equal(left.status, 499);
+  const { text } = await wire.get('/metrics');
+  assert.match(text, /^parley_http_request_seconds_count\{method="POST",route="\/v1\/sessions\/:session_id\/messages",status="499"\} 1$/m);
+  await lineWhere((line) => line.msg === 'turn ended' && line.session_id === session.body.id);
+});
+
 test('no line holds a secret, or what was said', async () => {
   await wire.put('/api/model_credentials/openai', { api_key: 'sk-a-private-key' });
   const minted = await wire.post('/api/agents/assistant/session_tokens', { end_user_id: 'a-private-person' });

@@ -1,6 +1,7 @@
 // `--workers`: several processes behind one port, and a first one that starts and stops them.
 // One engine: only PostgreSQL has this.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { Agent, get, type IncomingMessage, request } from 'node:http';
@@ -186,6 +187,40 @@ test('a worker that cannot start again leaves the others serving, and is there w
   assert.equal((await client.get('/healthz')).status, 200);
   assert.match((await client.get('/metrics')).text, /^parley_workers_silent 1$/m);
   await allowWrites();
+  await started(3);
+});
+
+test('a process that cannot be started ends none of those that run, and is started when it can be', options, async (t) => {
+  const { primary, printed, workers, started } = await startWorkers(t);
+  const allowFiles = (most: number) => execFileSync('prlimit', ['--pid', `${primary.pid}`, `--nofile=${most}:`]);
+  allowFiles(5);
+  process.kill(workers()[0] ?? 0, 'SIGKILL');
+  await until(async () => /^parley: a process cannot be started \(spawn .* EMFILE\)$/m.test(printed()));
+  allowFiles(1_024);
+  await started(3);
+});
+
+test('a worker that dies just before it is asked for its metrics ends no other', options, async (t) => {
+  const { primary, url, printed, workers, started } = await startWorkers(t);
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  t.after(() => agent.destroy());
+  const ask = async (path: string) => {
+    const [response] = (await once(get(url + path, { agent }), 'response')) as [IncomingMessage];
+    await once(response.resume(), 'end');
+    return response;
+  };
+  const { headers } = await ask('/v1/sessions/none');
+  const line = new RegExp(`"worker":(\\d),.*"${headers['x-request-id']}"`);
+  await until(async () => line.test(printed()));
+  const other = workers()[line.exec(printed())?.[1] === '1' ? 1 : 0] ?? 0;
+  // So that it reads of the question before it notices the death.
+  primary.kill('SIGSTOP');
+  const scrape = ask('/metrics');
+  await sleep(500);
+  process.kill(other, 'SIGKILL');
+  await sleep(100);
+  primary.kill('SIGCONT');
+  assert.equal((await scrape).statusCode, 200);
   await started(3);
 });
 

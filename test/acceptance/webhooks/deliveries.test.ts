@@ -95,6 +95,23 @@ test('a resend sends the same bytes again and never counts', async (t) => {
   assert.equal(now.consecutive_failures, 0);
 });
 
+test('a delivery with a hundred attempts is not sent again', async (t) => {
+  const org = await createOrganization(parley);
+  const receiver = await startReceiver(t);
+  const endpoint = await createEndpoint(parley, org, receiver);
+  await createKeyEvent(parley, org);
+  const made = async () => (await deliveriesOf(parley, org, endpoint))[0];
+  await until(async () => (await made())?.attempts.length === 1);
+  const { id } = await made();
+  await sql`insert into delivery_attempts (delivery_id, number, manual, started_at, duration_ms, response_excerpt)
+    select ${id}, n, true, now(), 1, '' from generate_series(2, 99) n`.execute(parley.context.database.db);
+  const resend = () => parley.call('POST', `/api/webhook_deliveries/${id}/resend`, { key: org.key });
+  assert.equal((await resend()).status, 202);
+  await until(async () => (await made()).attempts.length === 100);
+  const { status, body } = await resend();
+  assert.deepEqual([status, body.detail], [409, 'A delivery is not sent again after 100 attempts']);
+});
+
 test('a redirect is not followed and counts as a failure', async (t) => {
   const org = await createOrganization(parley);
   const [receiver, elsewhere] = [await startReceiver(t), await startReceiver(t)];

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { after, test } from 'node:test';
@@ -79,6 +80,22 @@ test('without a password in the address, the one of the environment is left to t
   process.env.PGPASSWORD = 'from outside';
   await backup(loadConfig({ DATABASE_URL: 'postgres://ann@db.example/parley', PARLEY_DATA_DIR: join(folder, 'data') }), dumps, used);
   assert.match(readFileSync(join(folder, 'called'), 'utf8'), /^password=from outside\n/);
+});
+
+test('a backup is on the disk before it takes the place of the one before', async (t) => {
+  const place = join(folder, 'flushed');
+  mkdirSync(place);
+  const settings = { DATABASE_URL: 'postgres://ann@db.example/parley', PARLEY_DATA_DIR: join(folder, 'data') };
+  for (const file of ['database.dump', 'secret.key']) writeFileSync(join(place, file), 'before');
+  const handle = await open(join(place, 'secret.key'));
+  const present: string[] = [];
+  t.mock.method(Object.getPrototypeOf(handle), 'sync', async () => {
+    present.push(...['database.dump', 'secret.key'].map((file) => readFileSync(join(place, file), 'utf8')));
+  });
+  await handle.close();
+  await backup(loadConfig({ ...settings, PARLEY_SECRET_KEY: 'a'.repeat(64) }), place, used);
+  assert.deepEqual(present, ['before', 'before', '', 'before']);
+  assert.notEqual(readFileSync(join(place, 'secret.key'), 'utf8'), 'before');
 });
 
 test('the key in a backup is the one in use, and a backup that fails leaves the one before it', async () => {

@@ -97,6 +97,30 @@ test('a start on the embedded database takes up at once what the last process le
   await sql`update turns set state = 'ended', process_id = null, lease_until = null where session_id = ${body.id}`.execute(database.db);
 });
 
+test('it takes up all that was left, however many', async (t) => {
+  const left = 250;
+  const { body } = await app.request('POST', '/v1/sessions', {});
+  await app.request('POST', `/v1/sessions/${body.id}/messages`, { text: '/say hello' });
+  await sql`insert into sessions (id, org_id, agent_id, release_version, surface, instance_key, current_agent)
+    select 'ses_left_' || n, org_id, agent_id, release_version, surface, 'left', current_agent
+    from sessions, generate_series(1, ${left}::integer) n where id = ${body.id}`.execute(database.db);
+  await sql`insert into turns (id, org_id, agent_id, session_id, state, input, process_id, lease_until)
+    select 'turn_left_' || n, org_id, agent_id, 'ses_left_' || n, 'running', input, 'proc_before', now() + interval '1 hour'
+    from turns, generate_series(1, ${left}::integer) n where session_id = ${body.id}`.execute(database.db);
+  const begin = t.mock.method(runner, 'begin', () => {});
+  const leases = await holdLeases({ ...database, engine: 'pglite' }, runner, {
+    holderName: async () => 'proc_started',
+    leaseMs: 60_000,
+    logger: createLogger('silent'),
+    onBeat() {},
+    onStranded() {},
+  });
+  const begun = begin.mock.calls.map(({ arguments: [turn] }) => turn?.turn).filter((id) => id?.startsWith('turn_left_'));
+  assert.deepEqual([begun.length, new Set(begun).size], [left, left]);
+  await leases.release();
+  for (const table of ['turns', 'sessions']) await sql`delete from ${sql.table(table)} where id like '%_left_%'`.execute(database.db);
+});
+
 test('a turn that is stopped in this process ends at once, and not with the next look', { timeout: 10_000 }, async () => {
   await app.request('POST', '/v1/sessions', { session_id: 'heard' });
   const answer = app.request('POST', '/v1/sessions/heard/messages', { text: '/delay 60000\n/words 2' });

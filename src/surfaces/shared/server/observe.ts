@@ -11,7 +11,7 @@ export function observeRequests(server: Server, context: Context): void {
   const end = (request: FastifyRequest, reply: FastifyReply) => {
     request.place?.leave();
     const route = request.routeOptions.url ?? 'unknown';
-    context.metrics.requestEnded(route, request.method, reply.raw.statusCode, reply.elapsedTime);
+    context.metrics.requestEnded(route, request.method, statusOf(reply), reply.elapsedTime);
     const level = probes.has(route) ? 'debug' : 'info';
     if (context.logger.isLevelEnabled(level)) context.logger[level](describe(request, reply, route), 'request');
   };
@@ -39,8 +39,15 @@ function describe(request: FastifyRequest, reply: FastifyReply, route: string): 
     turn_id: request.turn?.turnId,
     method: request.method,
     route,
-    status: reply.raw.statusCode,
+    status: statusOf(reply),
     ms: Math.round(reply.elapsedTime),
     ...(reply.raw.writableFinished ? {} : { client_left: true }),
   };
+}
+
+/** What nginx says of a client that left before it was answered. The status of such a response is still the 200 that it began with. */
+const clientClosedRequest = 499;
+
+function statusOf({ raw }: FastifyReply): number {
+  return raw.headersSent ? raw.statusCode : clientClosedRequest;
 }
