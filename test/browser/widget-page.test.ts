@@ -9,6 +9,7 @@ import { openAsNewVisitor, openBrowser } from '../support/browser.ts';
 import { buildWidget } from '../support/build-widget.ts';
 import { startExample } from '../support/example.ts';
 import { startServer } from '../support/server-process.ts';
+import { showTab } from '../support/show-tab.ts';
 import { until } from '../support/until.ts';
 
 buildWidget();
@@ -224,4 +225,32 @@ test('a tab that finds out late that somebody else is there now goes on with the
   assert.deepEqual(await said(late).allTextContents(), ['You: /say of the second']);
   await page.reload();
   await answers(page).getByText('of the second').waitFor({ timeout: 5_000 });
+});
+
+test('with the chat open in six tabs, a seventh shows it too, and each goes on when it is looked at again, also with an answer half written', async () => {
+  const first = await visit();
+  await say(first, '/say from the first day');
+  const tabs = [first];
+  for (let tab = first; ; tabs.push(tab)) {
+    await answers(tab).getByText('from the first day').waitFor();
+    if (tabs.length === 6) break;
+    tab = await context.newPage();
+    await tab.goto(shop);
+  }
+  for (const tab of tabs) await showTab(tab, false);
+  const seventh = await context.newPage();
+  await seventh.goto(shop);
+  await answers(seventh).getByText('from the first day').waitFor();
+  await showTab(seventh, false);
+  await showTab(first, true);
+  await say(first, '/delay 1000\n/say one two three four five six seven eight');
+  const draft = first.locator('parley-chat .bubble.draft');
+  await draft.getByText('one two').waitFor();
+  await showTab(first, false);
+  await draft.getByText('one').waitFor({ state: 'hidden' });
+  await showTab(first, true);
+  await draft.getByText('one two').waitFor();
+  assert.match((await draft.textContent()) ?? '', /^\s*one two[a-z ]*\s*$/);
+  assert.equal((await draft.textContent())?.match(/one/g)?.length, 1);
+  await answers(first).getByText('one two three four five six seven eight').waitFor();
 });
