@@ -4,7 +4,7 @@ import { after, test } from 'node:test';
 import { startDashboard } from '../support/dashboard.ts';
 import { until } from '../support/until.ts';
 
-const { page, problems } = await startDashboard({ after });
+const { app, page, problems } = await startDashboard({ after });
 await page.setViewportSize({ width: 360, height: 500 });
 
 const link = (name: string) => page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name, exact: true });
@@ -42,5 +42,22 @@ test('a page that is chosen from the menu begins at its top, and a keyboard goes
   await page.goBack();
   await page.getByRole('heading', { name: 'Webhooks' }).waitFor();
   await until(async () => (await scrolledTo()) === 200);
+});
+
+test('Back leads to where a list was left, also when an entry of it was opened there', async () => {
+  for (let number = 1; number <= 20; number += 1) await app.request('POST', '/api/api_keys', { name: `Key ${number}`, scopes: [] });
+  await page.goto('/dashboard/audit');
+  const row = page.getByRole('row', { name: /Key 8/ });
+  await row.scrollIntoViewIfNeeded();
+  const left = await scrolledTo();
+  assert.ok(left > 200, `at ${left}`);
+  await row.getByRole('button').click();
+  await page.getByText('"name": "Key 8"').waitFor();
+  await openMenu();
+  await link('Settings').click();
+  await page.getByRole('heading', { name: 'Settings' }).waitFor();
+  await page.goBack();
+  await page.getByText('"name": "Key 8"').waitFor();
+  assert.equal(await scrolledTo(), left);
   assert.deepEqual(problems, []);
 });
