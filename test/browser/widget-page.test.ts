@@ -254,3 +254,26 @@ test('with the chat open in six tabs, a seventh shows it too, and each goes on w
   assert.equal((await draft.textContent())?.match(/one/g)?.length, 1);
   await answers(first).getByText('one two three four five six seven eight').waitFor();
 });
+
+const picture = (content: string) => `data.items.add(new File(['${content}'], 'image.png', { type: 'image/png' }))`;
+
+/** Pastes what the script puts into `data`; returns whether the browser is left to paste it as text. */
+const paste = (page: Page, script: string) =>
+  page.evaluate<boolean>(`(() => {
+    const data = new DataTransfer();
+    ${script};
+    const paste = new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true });
+    return document.querySelector('parley-chat').shadowRoot.querySelector('textarea').dispatchEvent(paste);
+  })()`);
+
+test('two pasted pictures, which have one name, are two files', async () => {
+  const page = await visit();
+  // As a browser copies an image: without plain text.
+  assert.equal(await paste(page, `${picture('first')}; data.setData('text/html', '<img>')`), false);
+  assert.equal(await paste(page, picture('second')), false);
+  const read = (name: string) => `/tool files {"operation":"read","path":"uploads/${name}"}`;
+  await say(page, `${read('image.png')}\n${read('image (2).png')}`);
+  await answers(page).getByText('second').waitFor();
+  assert.match((await answers(page).last().textContent()) ?? '', /first.*second/s);
+  assert.deepEqual(await said(page).locator('.file').allTextContents(), ['image.png', 'image (2).png']);
+});

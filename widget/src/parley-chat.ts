@@ -272,7 +272,7 @@ export class ParleyChat extends LitElement {
   #addFiles(files: File[]): void {
     const tooLarge = files.find((file) => file.size > maxFileBytes);
     this.#problem = tooLarge === undefined ? undefined : `${tooLarge.name} ${this.#labels.tooLarge}`;
-    this.#draft.files = [...this.#draft.files, ...files.filter((file) => file.size <= maxFileBytes)];
+    this.#draft.attach(files.filter((file) => file.size <= maxFileBytes));
     this.requestUpdate();
   }
 
