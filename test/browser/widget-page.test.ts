@@ -277,3 +277,11 @@ test('two pasted pictures, which have one name, are two files', async () => {
   assert.match((await answers(page).last().textContent()) ?? '', /first.*second/s);
   assert.deepEqual(await said(page).locator('.file').allTextContents(), ['image.png', 'image (2).png']);
 });
+
+test('text that is copied in an office program is pasted as text, without the picture of it that comes along', async () => {
+  const page = await visit();
+  const cells = "data.setData('text/plain', '1'); data.setData('text/html', '<td>1')";
+  assert.equal(await paste(page, `${picture('cells')}; ${cells}`), true);
+  await page.evaluate("document.querySelector('parley-chat').updateComplete");
+  assert.equal(await page.getByText('image.png').count(), 0);
+});
