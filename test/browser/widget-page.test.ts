@@ -286,3 +286,14 @@ test('text that is copied in an office program is pasted as text, without the pi
   await page.evaluate("document.querySelector('parley-chat').updateComplete");
   assert.equal(await page.getByText('image.png').count(), 0);
 });
+
+test('what an agent asks to do is shown whole, however long its words are', async () => {
+  const page = await visit();
+  await page.setViewportSize({ width: 360, height: 700 });
+  await say(page, `/tool bash {"command":"echo ${'unbroken'.repeat(40)}"}`);
+  const card = page.getByRole('group', { name: /Approval needed: bash/ });
+  await card.waitFor();
+  const log = "const log = document.querySelector('parley-chat').shadowRoot.querySelector('.log')";
+  assert.equal(await page.evaluate(`${log}; log.scrollWidth - log.clientWidth`), 0);
+  await card.getByRole('button', { name: 'Deny' }).click();
+});
