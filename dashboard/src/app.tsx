@@ -74,7 +74,7 @@ function SignedInApp() {
   return (
     <Layout>
       {isSignedOut && <SignInAgain email={session.data.user.email} onLeave={() => setLeft(true)} />}
-      <ScrollRestoration location={location} />
+      <ScrollRestoration location={location} search={search} />
       <Switch>
         {pages.map(({ path, script }) => (
           <Route key={path} path={path}>

@@ -19,6 +19,18 @@ test('text that is dragged into the message goes there, and is not taken for a f
   await message.fill('');
 });
 
+test('of two files of one name both go along with the message', async () => {
+  await page.goto('/dashboard/playground/assistant');
+  const files = ['first', 'second'].map((content) => ({ name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from(content) }));
+  await page.getByLabel('Files', { exact: true }).setInputFiles(files);
+  const read = (path: string) => `/tool files {"operation":"read","path":"uploads/${path}"}`;
+  await message.fill(`${read('notes.txt')}\n${read('notes (2).txt')}`);
+  await message.press('Enter');
+  const log = page.getByRole('log');
+  await log.getByText('files answered: second').waitFor();
+  await log.getByText('files answered: first').waitFor();
+});
+
 test('a digit typed into the message answers nothing', async () => {
   await page.goto('/dashboard/playground/assistant');
   await message.fill('/tool bash {"command":"date"}');

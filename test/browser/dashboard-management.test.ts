@@ -165,12 +165,18 @@ test('with support access off, what end users said is closed to members too; the
   await app.request('POST', `/demo/assistant/v1/sessions/${id}/messages`, { text: '/say a secret' });
   const managed = `/demo/assistant/v1/managed-agents/sessions/${id}`;
   const asMember = async (path: string) => (await page.request.get(path)).status();
+  const playground = await context.newPage();
+  await playground.goto(`/dashboard/playground/assistant?session=${id}`);
+  await playground.getByText('a secret', { exact: true }).waitFor();
   await page.goto('/dashboard/settings/organization');
   await page.getByLabel('Transcripts may be read').click();
   await page.getByText('Saved.').waitFor();
   for (const path of [managed, `${managed}/transcript`, `${managed}/events/stream`]) assert.equal(await asMember(path), 403, path);
   assert.equal(await asMember('/demo/assistant/v1/managed-agents/sessions/ses_gone'), 404);
   assert.equal((await app.request('GET', managed)).status, 200);
+  await playground.getByRole('alert').waitFor();
+  assert.equal(await playground.getByText('agent.message').count(), 0, 'its events are not shown either');
+  await playground.close();
   await page.goto(`/dashboard/sessions/${id}`);
   await page.getByText('You cannot read this conversation.').waitFor();
   assert.equal(await page.getByText('a secret').count(), 0);

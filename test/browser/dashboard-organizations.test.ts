@@ -41,6 +41,25 @@ test('a tab stays with its organization when another tab goes to another one', a
   await other.close();
 });
 
+test('who belongs to more organizations than the menu has room for reaches each of them', async () => {
+  const names = Array.from({ length: 30 }, (_, number) => `Agency ${number}`);
+  await page.route('**/dashboard/session', async (route) => {
+    const response = await route.fetch();
+    const { organizations, ...signedIn } = await response.json();
+    const others = names.map((name) => ({ slug: name, name, role: 'admin' }));
+    await route.fulfill({ response, json: { ...signedIn, organizations: [...others, ...organizations] } });
+  });
+  await page.goto('/dashboard/keys');
+  await account(page, 'second').click();
+  for (const name of [/^Ada Lovelace, /, /^Agency 0$/, /^Sign out$/]) {
+    const entry = page.locator('#account-menu').getByText(name);
+    await entry.scrollIntoViewIfNeeded();
+    const box = await entry.boundingBox();
+    assert.ok(box !== null && box.y >= 0 && box.y + box.height <= 800, `${name} is at ${box?.y}`);
+  }
+  await page.unroute('**/dashboard/session');
+});
+
 test('the audit log that is exported is the one that is shown', async () => {
   await page.goto('/dashboard/audit');
   await account(page, 'second').waitFor();

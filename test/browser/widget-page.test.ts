@@ -9,6 +9,7 @@ import { openAsNewVisitor, openBrowser } from '../support/browser.ts';
 import { buildWidget } from '../support/build-widget.ts';
 import { startExample } from '../support/example.ts';
 import { startServer } from '../support/server-process.ts';
+import { showTab } from '../support/show-tab.ts';
 import { until } from '../support/until.ts';
 
 buildWidget();
@@ -224,4 +225,75 @@ test('a tab that finds out late that somebody else is there now goes on with the
   assert.deepEqual(await said(late).allTextContents(), ['You: /say of the second']);
   await page.reload();
   await answers(page).getByText('of the second').waitFor({ timeout: 5_000 });
+});
+
+test('with the chat open in six tabs, a seventh shows it too, and each goes on when it is looked at again, also with an answer half written', async () => {
+  const first = await visit();
+  await say(first, '/say from the first day');
+  const tabs = [first];
+  for (let tab = first; ; tabs.push(tab)) {
+    await answers(tab).getByText('from the first day').waitFor();
+    if (tabs.length === 6) break;
+    tab = await context.newPage();
+    await tab.goto(shop);
+  }
+  for (const tab of tabs) await showTab(tab, false);
+  const seventh = await context.newPage();
+  await seventh.goto(shop);
+  await answers(seventh).getByText('from the first day').waitFor();
+  await showTab(seventh, false);
+  await showTab(first, true);
+  await first.evaluate(`globalThis.drafts = []; const { shadowRoot } = document.querySelector('parley-chat');
+    const note = () => drafts.push(shadowRoot.querySelector('.draft')?.textContent ?? '');
+    new MutationObserver(note).observe(shadowRoot, { childList: true, subtree: true, characterData: true })`);
+  await say(first, '/delay 1000\n/say one two three four five six seven eight nine ten');
+  const draft = first.locator('parley-chat .bubble.draft');
+  await draft.getByText('one two').waitFor();
+  await showTab(first, false);
+  await draft.getByText('one').waitFor({ state: 'hidden' });
+  await showTab(first, true);
+  await answers(first).getByText('one two three four five six seven eight nine ten').waitFor();
+  assert.deepEqual(await first.evaluate('drafts.filter((text) => /one.*one/s.test(text))'), []);
+});
+
+const picture = (content: string) => `data.items.add(new File(['${content}'], 'image.png', { type: 'image/png' }))`;
+
+/** Pastes what the script puts into `data`; returns whether the browser is left to paste it as text. */
+const paste = (page: Page, script: string) =>
+  page.evaluate<boolean>(`(() => {
+    const data = new DataTransfer();
+    ${script};
+    const paste = new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true });
+    return document.querySelector('parley-chat').shadowRoot.querySelector('textarea').dispatchEvent(paste);
+  })()`);
+
+test('two pasted pictures, which have one name, are two files', async () => {
+  const page = await visit();
+  // As a browser copies an image: without plain text.
+  assert.equal(await paste(page, `${picture('first')}; data.setData('text/html', '<img>')`), false);
+  assert.equal(await paste(page, picture('second')), false);
+  const read = (name: string) => `/tool files {"operation":"read","path":"uploads/${name}"}`;
+  await say(page, `${read('image.png')}\n${read('image (2).png')}`);
+  await answers(page).getByText('second').waitFor();
+  assert.match((await answers(page).last().textContent()) ?? '', /first.*second/s);
+  assert.deepEqual(await said(page).locator('.file').allTextContents(), ['image.png', 'image (2).png']);
+});
+
+test('text that is copied in an office program is pasted as text, without the picture of it that comes along', async () => {
+  const page = await visit();
+  const cells = "data.setData('text/plain', '1'); data.setData('text/html', '<td>1')";
+  assert.equal(await paste(page, `${picture('cells')}; ${cells}`), true);
+  await page.evaluate("document.querySelector('parley-chat').updateComplete");
+  assert.equal(await page.getByText('image.png').count(), 0);
+});
+
+test('what an agent asks to do is shown whole, however long its words are', async () => {
+  const page = await visit();
+  await page.setViewportSize({ width: 360, height: 700 });
+  await say(page, `/tool bash {"command":"echo ${'unbroken'.repeat(40)}"}`);
+  const card = page.getByRole('group', { name: /Approval needed: bash/ });
+  await card.waitFor();
+  const log = "const log = document.querySelector('parley-chat').shadowRoot.querySelector('.log')";
+  assert.equal(await page.evaluate(`${log}; log.scrollWidth - log.clientWidth`), 0);
+  await card.getByRole('button', { name: 'Deny' }).click();
 });

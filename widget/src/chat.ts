@@ -248,8 +248,14 @@ export class Chat {
       await loaded?.catch(() => {
         if (!signal.aborted) this.state = 'open';
       });
-      const after = this.conversation.lastSeq;
-      for await (const event of this.#managed.events(sessionId, { after, deltas: true, signal, onConnection })) {
+      const open = (inView: AbortSignal) =>
+        this.#managed.events(sessionId, { after: this.conversation.lastSeq, deltas: true, signal: inView, onConnection });
+      const onLeave = () => {
+        // The answer that is being written is sent again from its beginning.
+        this.conversation.draft = undefined;
+        onConnection('open');
+      };
+      for await (const event of this.page.follow(open, signal, onLeave)) {
         addEvent(this.conversation, event);
         if (event.type === 'user.message') this.#removeOutgoing(event.text);
         this.page.changed();

@@ -36,6 +36,8 @@ export function composerView(composer: Composer): TemplateResult {
   const onPaste = (event: ClipboardEvent) => {
     const pasted = [...(event.clipboardData?.files ?? [])];
     if (!composer.uploads || pasted.length === 0) return;
+    // With text that is copied in an office program comes a picture of it.
+    if (['text/plain', 'text/html'].every((type) => event.clipboardData?.types.includes(type))) return;
     event.preventDefault();
     composer.onFiles(pasted);
   };

@@ -1,3 +1,5 @@
+import { withDistinctNames } from './distinct-names.ts';
+
 /** What is in the message field and not sent yet. */
 export class Draft {
   text = '';
@@ -17,6 +19,10 @@ export class Draft {
     const before = lines.startsWith(this.#takenBack) ? this.#takenBack : '';
     this.#takenBack = `${before}${text}\n`;
     this.text = `${this.#takenBack}${lines.slice(before.length)}`.slice(0, -1);
-    this.files = [...files, ...this.files];
+    this.files = withDistinctNames([...files, ...this.files]);
+  }
+
+  attach(files: File[]): void {
+    this.files = withDistinctNames([...this.files, ...files]);
   }
 }

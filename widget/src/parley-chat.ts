@@ -9,6 +9,7 @@ import { openQuestion } from './conversation.ts';
 import { Draft } from './draft.ts';
 import { fileDrop, maxFileBytes } from './file-drop.ts';
 import { icons } from './icons.ts';
+import { followInView } from './in-view.ts';
 import { type Labels, labels } from './labels.ts';
 import type { Page } from './sending.ts';
 import type { StorageKind } from './stored-text.ts';
@@ -68,6 +69,7 @@ export class ParleyChat extends LitElement {
       this.requestUpdate();
     },
     changed: () => this.requestUpdate(),
+    follow: followInView,
   };
 
   readonly #onNetworkChange = () => {
@@ -270,7 +272,7 @@ export class ParleyChat extends LitElement {
   #addFiles(files: File[]): void {
     const tooLarge = files.find((file) => file.size > maxFileBytes);
     this.#problem = tooLarge === undefined ? undefined : `${tooLarge.name} ${this.#labels.tooLarge}`;
-    this.#draft.files = [...this.#draft.files, ...files.filter((file) => file.size <= maxFileBytes)];
+    this.#draft.attach(files.filter((file) => file.size <= maxFileBytes));
     this.requestUpdate();
   }
 

@@ -11,6 +11,8 @@ export interface Page {
   /** Puts what could not be sent back into the field. */
   takeBack(text: string, files: File[], error: unknown): void;
   changed(): void;
+  /** Follows what `open` gives while it is in view: see `followInView`. */
+  follow<Event>(open: (signal: AbortSignal) => AsyncIterable<Event>, signal: AbortSignal, onLeave: () => void): AsyncIterable<Event>;
 }
 
 /** By the key of what is stored, for as long as anything is being sent. Otherwise the storage has all that is unsent. */

@@ -35,6 +35,7 @@ export const styles = css`
   .panel.over { outline: 2px dashed var(--accent); outline-offset: -6px; }
   header { display: flex; align-items: center; gap: 0.5em; padding: 0.6em 0.9em; border-bottom: 1px solid var(--border); }
   header h2 { flex: 1; margin: 0; font-size: 1em; }
+  .log, .status { overflow-wrap: anywhere; }
   .log { flex: 1; overflow-y: auto; overscroll-behavior: contain; padding: 0.9em; display: flex; flex-direction: column; gap: 0.6em; }
   .row { display: flex; }
   .row.user { justify-content: flex-end; }

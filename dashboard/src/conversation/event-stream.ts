@@ -1,4 +1,5 @@
 import { createParser } from 'eventsource-parser';
+import { untilInView, whileInView } from '../parts/in-view.ts';
 import { reportLost, untilReachable, watchForSilence, whileReachable } from '../server/connection.ts';
 import { checkSignedIn, untilSignedIn } from '../server/queries.ts';
 import { dashboardHeaders, type RequestError, refusal } from '../server/request.ts';
@@ -30,7 +31,8 @@ const replayMs = { known: 300, unknown: 100 };
 
 /**
  * Follows a session's log: the whole log first, then each event as it happens. When the connection breaks, it continues after
- * the last event it has, so that none is missed or comes twice. The caller must `close` it.
+ * the last event it has, so that none is missed or comes twice. It has none while its tab is out of view: over HTTP/1.1 a browser opens
+ * six to a server, for all tabs together, and the next tab would wait for one without end. The caller must `close` it.
  */
 export class EventStream {
   state = initialState;
@@ -68,17 +70,21 @@ export class EventStream {
 
   private async run(): Promise<void> {
     for (let failures = 0; !this.abort.signal.aborted; ) {
-      const [before, begun] = [this.lastSeq, performance.now()];
+      await untilInView(this.abort.signal);
+      const [before, begun, view] = [this.lastSeq, performance.now(), whileInView()];
       let problem: RequestError | undefined;
       try {
-        const outcome = await this.readOnce();
+        const outcome = await this.readOnce(view.signal);
         if (outcome === 'refused') return;
         problem = outcome.problem;
       } catch {
         if (this.abort.signal.aborted) return;
-        reportLost();
+        if (!view.signal.aborted) reportLost();
+      } finally {
+        view.end();
       }
-      failures = this.lastSeq > before || performance.now() - begun > lastingMs ? 0 : failures + 1;
+      const hasWorked = this.lastSeq > before || performance.now() - begun > lastingMs || view.signal.aborted;
+      failures = hasWorked ? 0 : failures + 1;
       this.preview = noPreview;
       if (this.state.refusal === undefined) this.publish({ phase: 'lost', problem: whileReachable().aborted ? undefined : problem });
       await new Promise((resolve) => setTimeout(resolve, problem?.waitMs ?? Math.min(150 * 2 ** failures, 8_000)));
@@ -87,9 +93,9 @@ export class EventStream {
   }
 
   /** Reads until the stream ends. Returns `refused` if asking again would not help, or else why the server could not answer now, if it said so. */
-  private async readOnce(): Promise<'refused' | { problem?: RequestError }> {
+  private async readOnce(inView: AbortSignal): Promise<'refused' | { problem?: RequestError }> {
     const attempt = new AbortController();
-    const signal = AbortSignal.any([this.abort.signal, attempt.signal, whileReachable()]);
+    const signal = AbortSignal.any([this.abort.signal, attempt.signal, inView, whileReachable()]);
     const response = await watchForSilence(fetch(`${this.url}?deltas=true&after=${this.lastSeq}`, { headers: dashboardHeaders(), signal }));
     if (!response.ok || response.body === null) {
       const problem = await refusal(response);

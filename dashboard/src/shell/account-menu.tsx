@@ -45,7 +45,7 @@ export function AccountMenu() {
         id="account-menu"
         ref={menu}
         popover="auto"
-        className="fixed inset-auto bottom-16 left-2 m-0 w-60 rounded-lg border border-line bg-panel p-2 text-ink shadow-float"
+        className="fixed inset-auto bottom-16 left-2 m-0 max-h-[calc(100dvh-5rem)] w-60 overflow-y-auto rounded-lg border border-line bg-panel p-2 text-ink shadow-float"
       >
         <p className="px-2 pt-1 text-[0.92em] [overflow-wrap:anywhere] text-dim">
           {user.name}, {role}

@@ -18,14 +18,17 @@ window.addEventListener('popstate', () => {
  * a control that is still there: who goes through tabs or choices goes on from there. After the back or forward button, scrolls to where
  * the page was left.
  */
-export function ScrollRestoration({ location }: { location: string }) {
+export function ScrollRestoration({ location, search }: { location: string; search: string }) {
   const shown = useRef(location);
   useEffect(() => {
     const content = document.getElementById('content');
-    const note = () => positions.set(window.location.href, content?.scrollTop ?? 0);
-    content?.addEventListener('scroll', note);
-    return () => content?.removeEventListener('scroll', note);
+    content?.addEventListener('scroll', notePosition);
+    return () => content?.removeEventListener('scroll', notePosition);
   }, []);
+  // Also for what changes in the query, such as an entry that is opened: the page has another URL then, and has not scrolled.
+  useLayoutEffect(() => {
+    if (search !== '' && shown.current === location) notePosition();
+  }, [location, search]);
   useLayoutEffect(() => {
     if (shown.current === location) return;
     shown.current = location;
@@ -37,4 +40,8 @@ export function ScrollRestoration({ location }: { location: string }) {
     (chosen ?? content).focus({ preventScroll: true });
   }, [location]);
   return null;
+}
+
+function notePosition(): void {
+  positions.set(window.location.href, document.getElementById('content')?.scrollTop ?? 0);
 }

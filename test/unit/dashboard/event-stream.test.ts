@@ -1,9 +1,15 @@
 // How often a page asks for a session's log where that is refused, on the test's own clock; and how often it shows what comes.
 import assert from 'node:assert/strict';
-import { type TestContext, test } from 'node:test';
+import { after, type TestContext, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { until } from '../../support/until.ts';
 
-Object.assign(globalThis, { localStorage: { getItem: () => null } });
+Object.assign(globalThis, { localStorage: { getItem: () => null }, document: new EventTarget() });
+after(async () => {
+  // What was closed at the end of a test still takes its listeners off.
+  await setImmediate();
+  Reflect.deleteProperty(globalThis, 'document');
+});
 // By its address, since the types of what it needs are a browser's.
 const source = new URL('../../../dashboard/src/conversation/event-stream.ts', import.meta.url).href;
 interface Stream {
@@ -26,7 +32,7 @@ async function asked(t: TestContext, answer: () => Response): Promise<number[]> 
   const stream = new EventStream('/log');
   for (; now < 60_000; now += 100) {
     for (let task = 0; task < 20; task += 1) await Promise.resolve();
-    await new Promise((resolve) => setImmediate(resolve));
+    await setImmediate();
     t.mock.timers.tick(100);
   }
   stream.close();
@@ -95,11 +101,14 @@ test('a log that is refused for a while keeps what was read, and says why until 
 
 test('an answer that takes long to draw is drawn less often: the page has most of the time for other things', async (t) => {
   let isOver = false;
+  const ended = Promise.withResolvers<void>();
   const words = new ReadableStream<Uint8Array>({
     async pull(controller) {
       await new Promise((resolve) => setTimeout(resolve, 2));
-      if (isOver) controller.close();
-      else controller.enqueue(new TextEncoder().encode('data: {"type":"agent.message_delta","message_id":"msg_1","text":"word "}\n\n'));
+      if (isOver) {
+        controller.close();
+        ended.resolve();
+      } else controller.enqueue(new TextEncoder().encode('data: {"type":"agent.message_delta","message_id":"msg_1","text":"word "}\n\n'));
     },
   });
   t.mock.method(globalThis, 'fetch', async () => new Response(words));
@@ -114,5 +123,6 @@ test('an answer that takes long to draw is drawn less often: the page has most o
   const elapsed = performance.now() - begun;
   isOver = true;
   stream.close();
+  await ended.promise;
   assert.ok(drawn > 3 && (drawn * 20) / elapsed < 0.4, `${drawn} times in ${elapsed} ms`);
 });

@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { ConnectionError, ParleyClient } from '../../../client/src/index.ts';
 import { Chat } from '../../../widget/src/chat.ts';
-import { Sending } from '../../../widget/src/sending.ts';
+import { type Page, Sending } from '../../../widget/src/sending.ts';
 import type { StoredText } from '../../../widget/src/stored-text.ts';
 
 function storedText(text?: string): StoredText {
@@ -52,7 +52,7 @@ interface Parts {
 function chatOf(parts: Parts): Chat {
   const { fetch = globalThis.fetch, sessionToken = () => 'token', sessionId = storedText(), unsent = storedText(), typed = '' } = parts;
   const client = new ParleyClient({ baseUrl: 'http://127.0.0.1', sessionToken, agent: 'demo/assistant', fetch });
-  const page = { typed: () => typed, takeBack: () => {}, changed: () => {} };
+  const page: Page = { typed: () => typed, takeBack: () => {}, changed: () => {}, follow: (open, signal) => open(signal) };
   return new Chat(client.managed, sessionId, unsent, parts.sending ?? new Sending('key'), {}, page);
 }
 

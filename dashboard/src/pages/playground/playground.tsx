@@ -163,7 +163,7 @@ function Playground({ agent, agents }: { agent: Agent; agents: readonly Agent[] 
             onStop={composer.stop}
           />
         </section>
-        {isRailOpen && <Rail sessionId={sessionId} events={events} />}
+        {isRailOpen && <Rail sessionId={sessionId} events={refusal === undefined ? events : []} />}
       </div>
       {isCodeOpen && (
         <ViewCode

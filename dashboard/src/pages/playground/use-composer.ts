@@ -7,6 +7,7 @@ import { notify, notifyError } from '../../parts/notice.tsx';
 import { sharedValue } from '../../parts/shared-value.ts';
 import { postOnce } from '../../server/post-once.ts';
 import { post } from '../../server/request.ts';
+import { withDistinctNames } from './distinct-names.ts';
 import { notLogged, type Outgoing } from './outgoing.ts';
 import { maxFileBytes, uploadFile } from './upload-file.ts';
 
@@ -73,7 +74,7 @@ export function useComposer({ org, agent, sessionId, release, conversation, last
     onError: (error, message) => {
       setOutgoing((before) => before.filter(({ id }) => id !== message.id));
       putBack(draftKey, message.text);
-      setFiles((chosen) => [...message.files, ...chosen]);
+      setFiles((chosen) => withDistinctNames([...message.files, ...chosen]));
       notifyError(error);
     },
     onSettled: () => sessionStorage.removeItem(draftKey + sending),
@@ -88,7 +89,7 @@ export function useComposer({ org, agent, sessionId, release, conversation, last
   const chooseFiles = (next: readonly File[]) => {
     const tooLarge = next.find((file) => file.size > maxFileBytes);
     if (tooLarge !== undefined) notify(`${tooLarge.name} is larger than 10 MiB.`, true);
-    setFiles(next.filter((file) => file.size <= maxFileBytes));
+    setFiles(withDistinctNames(next.filter((file) => file.size <= maxFileBytes)));
   };
   return {
     text,

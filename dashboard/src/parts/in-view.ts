@@ -1,0 +1,28 @@
+/** Who looks at another tab for a moment stays connected. */
+const leaveMs = 5_000;
+
+/** Resolves when this tab is in view, or the signal is aborted. */
+export async function untilInView(signal: AbortSignal): Promise<void> {
+  while (document.hidden && !signal.aborted)
+    await new Promise((resolve) => {
+      document.addEventListener('visibilitychange', resolve, { once: true });
+      signal.addEventListener('abort', resolve, { once: true });
+    });
+}
+
+/** The signal is aborted when this tab has been out of view for a while. The caller must call `end`. */
+export function whileInView(): { signal: AbortSignal; end(): void } {
+  const left = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const watch = () => {
+    clearTimeout(timer);
+    if (document.hidden) timer = setTimeout(() => left.abort(), leaveMs);
+  };
+  const end = () => {
+    clearTimeout(timer);
+    document.removeEventListener('visibilitychange', watch);
+  };
+  document.addEventListener('visibilitychange', watch);
+  watch();
+  return { signal: left.signal, end };
+}
