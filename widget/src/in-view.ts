@@ -26,7 +26,7 @@ export async function* followInView<Event>(
 }
 
 /** Resolves when this tab is in view, or the signal is aborted. */
-async function untilInView(signal: AbortSignal): Promise<void> {
+export async function untilInView(signal: AbortSignal): Promise<void> {
   while (document.hidden && !signal.aborted)
     await new Promise((resolve) => {
       document.addEventListener('visibilitychange', resolve, { once: true });
@@ -35,7 +35,7 @@ async function untilInView(signal: AbortSignal): Promise<void> {
 }
 
 /** The signal is aborted when this tab has been out of view for a while. The caller must call `end`. */
-function whileInView(): { signal: AbortSignal; end(): void } {
+export function whileInView(): { signal: AbortSignal; end(): void } {
   const left = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
   const watch = () => {

@@ -1,5 +1,5 @@
 import { createParser } from 'eventsource-parser';
-import { untilInView, whileInView } from '../parts/in-view.ts';
+import { untilInView, whileInView } from '../../../widget/src/in-view.ts';
 import { reportLost, untilReachable, watchForSilence, whileReachable } from '../server/connection.ts';
 import { checkSignedIn, untilSignedIn } from '../server/queries.ts';
 import { dashboardHeaders, type RequestError, refusal } from '../server/request.ts';

@@ -1,5 +1,6 @@
 import { useIsMutating, useMutation } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
+import { withDistinctNames } from '../../../../widget/src/distinct-names.ts';
 import type { Conversation } from '../../conversation/fold.ts';
 import { managedPath } from '../../conversation/use-conversation.ts';
 import { useDraftKey } from '../../parts/drafts.ts';
@@ -7,7 +8,6 @@ import { notify, notifyError } from '../../parts/notice.tsx';
 import { sharedValue } from '../../parts/shared-value.ts';
 import { postOnce } from '../../server/post-once.ts';
 import { post } from '../../server/request.ts';
-import { withDistinctNames } from './distinct-names.ts';
 import { notLogged, type Outgoing } from './outgoing.ts';
 import { maxFileBytes, uploadFile } from './upload-file.ts';
 
