@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { after, test } from 'node:test';
+import { getCACertificates } from 'node:tls';
 import { loadConfig } from '../../../src/config.ts';
 import { backup, restore } from '../../../src/database/backup.ts';
 
@@ -45,7 +46,7 @@ const urls: [name: string, given: string, shown: string, password: string][] = [
   [
     'among the options',
     'postgresql://ann:other@db.example/parley?sslmode=require&password=p%26ss&options=-c%20geqo%3Doff',
-    'postgresql://ann@db.example/parley?sslmode=require&options=-c%20geqo%3Doff',
+    'postgresql://ann@db.example/parley?sslmode=verify-full&options=-c%20geqo%3Doff',
     'p&ss',
   ],
   [
@@ -74,6 +75,24 @@ for (const [name, given, shown, password] of urls) {
     assert.deepEqual(called(), [`password=${password}`, ...options, `--dbname=${shown}`, join(dumps, 'database.dump')]);
   });
 }
+
+test('they verify the certificate of the server as it does, with the authorities that it trusts where the address names none', async () => {
+  const shown = join(folder, 'authorities');
+  const program = `#!/bin/sh\necho "$PGSSLROOTCERT" > '${shown}'\ncat $PGSSLROOTCERT >> '${shown}' < /dev/null\ntouch '${dumps}'/database.dump\n`;
+  const before = readFileSync(join(folder, 'pg_dump'), 'utf8');
+  writeFileSync(join(folder, 'pg_dump'), program);
+  const authorities = async (options: string) => {
+    const url = `postgres://ann@db.example/parley?${options}`;
+    await backup(loadConfig({ DATABASE_URL: url, PARLEY_DATA_DIR: join(folder, 'data') }), dumps, used);
+    const [file = '', ...content] = readFileSync(shown, 'utf8').split('\n');
+    assert.ok(file === '' || !existsSync(file), 'it is gone afterwards');
+    return content.join('\n');
+  };
+  for (const mode of ['require', 'verify-full']) assert.equal(await authorities(`sslmode=${mode}`), getCACertificates().join('\n'), mode);
+  for (const options of ['sslmode=verify-full&sslrootcert=/ca.pem', 'sslmode=require&uselibpqcompat=true', 'sslmode=no-verify', ''])
+    assert.equal(await authorities(options), '', options);
+  writeFileSync(join(folder, 'pg_dump'), before);
+});
 
 test('without a password in the address, the one of the environment is left to them', async () => {
   process.env.PGPASSWORD = 'from outside';
