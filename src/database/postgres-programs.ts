@@ -44,7 +44,7 @@ const driverOptions = ['uselibpqcompat', 'query_timeout', 'statement_timeout', '
 function withoutPassword(databaseUrl: string): { url: string; environment: NodeJS.ProcessEnv } {
   const url = new URL(databaseUrl);
   // Like `pg`: a password among the options takes precedence over the one beside the user.
-  const password = url.searchParams.get('password') || decodeURIComponent(url.password);
+  const password = url.searchParams.get('password') || decoded(url.password);
   url.password = '';
   const options = url.searchParams;
   for (const name of ['password', ...driverOptions].filter((name) => options.has(name))) options.delete(name);
@@ -52,6 +52,15 @@ function withoutPassword(databaseUrl: string): { url: string; environment: NodeJ
   // Changing them encodes spaces anew, as `+`, which libpq does not decode.
   url.search = url.search.replaceAll('+', '%20');
   return { url: url.href, environment: password === '' ? {} : { PGPASSWORD: password } };
+}
+
+/** Like `pg`, takes a % that encodes nothing for itself. */
+function decoded(password: string): string {
+  try {
+    return decodeURIComponent(password);
+  } catch {
+    return password;
+  }
 }
 
 async function run(program: string, args: string[], environment: NodeJS.ProcessEnv): Promise<void> {

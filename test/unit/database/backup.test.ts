@@ -61,6 +61,7 @@ const urls: [name: string, given: string, shown: string, password: string][] = [
     'postgresql://ann@db.example/parley?sslmode=require&application_name=a%20b',
     'pass',
   ],
+  ['with a sign that is not encoded', 'postgres://ann:50%off@db.example/parley', 'postgres://ann@db.example/parley', '50%off'],
   ['none', 'postgresql:///parley?host=/run/postgresql', 'postgresql:///parley?host=/run/postgresql', ''],
 ];
 
