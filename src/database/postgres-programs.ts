@@ -38,7 +38,14 @@ async function trusting(url: string, work: (environment: NodeJS.ProcessEnv) => P
 }
 
 /** What `pg` takes in a URL and libpq refuses. */
-const driverOptions = ['uselibpqcompat', 'query_timeout', 'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'];
+const driverOptions = [
+  'ssl',
+  'uselibpqcompat',
+  'query_timeout',
+  'statement_timeout',
+  'lock_timeout',
+  'idle_in_transaction_session_timeout',
+];
 
 /** The password goes through the environment, because everyone on the machine can see the arguments of a process. */
 function withoutPassword(databaseUrl: string): { url: string; environment: NodeJS.ProcessEnv } {
@@ -47,6 +54,9 @@ function withoutPassword(databaseUrl: string): { url: string; environment: NodeJ
   const password = url.searchParams.get('password') || decoded(url.password);
   url.password = '';
   const options = url.searchParams;
+  // Without sslmode, `pg` verifies the certificate as soon as another option asks for TLS.
+  const isTls = options.has('sslrootcert') || ['true', '1'].includes(options.get('ssl') ?? '');
+  if (isTls && !options.has('sslmode')) options.set('sslmode', 'verify-full');
   for (const name of ['password', ...driverOptions].filter((name) => options.has(name))) options.delete(name);
   if (options.get('sslmode') === 'no-verify') options.set('sslmode', 'require');
   // Changing them encodes spaces anew, as `+`, which libpq does not decode.

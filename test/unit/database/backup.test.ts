@@ -62,6 +62,12 @@ const urls: [name: string, given: string, shown: string, password: string][] = [
     'pass',
   ],
   ['with a sign that is not encoded', 'postgres://ann:50%off@db.example/parley', 'postgres://ann@db.example/parley', '50%off'],
+  [
+    'beside an authority to trust',
+    'postgres://ann:pass@db.example/parley?sslrootcert=/ca.pem',
+    'postgres://ann@db.example/parley?sslrootcert=%2Fca.pem&sslmode=verify-full',
+    'pass',
+  ],
   ['none', 'postgresql:///parley?host=/run/postgresql', 'postgresql:///parley?host=/run/postgresql', ''],
 ];
 
@@ -89,7 +95,8 @@ test('they verify the certificate of the server as it does, with the authorities
     assert.ok(file === '' || !existsSync(file), 'it is gone afterwards');
     return content.join('\n');
   };
-  for (const mode of ['require', 'verify-full']) assert.equal(await authorities(`sslmode=${mode}`), getCACertificates().join('\n'), mode);
+  for (const options of ['sslmode=require', 'sslmode=verify-full', 'ssl=true', 'ssl=1'])
+    assert.equal(await authorities(options), getCACertificates().join('\n'), options);
   for (const options of ['sslmode=verify-full&sslrootcert=/ca.pem', 'sslmode=require&uselibpqcompat=true', 'sslmode=no-verify', ''])
     assert.equal(await authorities(options), '', options);
   writeFileSync(join(folder, 'pg_dump'), before);
