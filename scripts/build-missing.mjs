@@ -1,7 +1,7 @@
 // Before a start: builds the dashboard and the widget if they are missing or older than their sources and, the first time, packs packages
 // and compiles the server. Like install.mjs, it runs on the machine's own Node and imports no package.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { pinnedNode, root } from './install.mjs';
@@ -52,10 +52,12 @@ function isBuilt(output, sources) {
 }
 
 function newestChange(folder) {
-  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter(
-    (entry) => entry.isFile() && !entry.parentPath.startsWith(join(folder, 'dist')),
-  );
-  return Math.max(...files.map((entry) => statSync(join(entry.parentPath, entry.name)).mtimeMs));
+  // Only the names: the entries of Node 20 before 20.12 do not say in which folder they are.
+  const files = readdirSync(folder, { recursive: true })
+    .filter((path) => !path.startsWith('dist'))
+    .map((path) => lstatSync(join(folder, path)))
+    .filter((entry) => entry.isFile());
+  return Math.max(...files.map(({ mtimeMs }) => mtimeMs));
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) buildMissing();

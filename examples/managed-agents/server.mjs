@@ -21,7 +21,8 @@ async function answer(request, response) {
       // Whoever is signed in to your application: never what the browser says.
       body: JSON.stringify({ end_user_id: 'user_42', ttl_seconds: 900 }),
     });
-    response.writeHead(minted.status, { 'content-type': 'application/json' }).end(await minted.text());
+    const token = await minted.text();
+    response.writeHead(minted.status, { 'content-type': 'application/json' }).end(token);
   } else {
     response.writeHead(404).end();
   }

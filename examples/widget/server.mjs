@@ -52,5 +52,6 @@ async function sendToken(request, response) {
     headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
     body: JSON.stringify({ end_user_id: visitor }),
   });
-  response.writeHead(minted.status, { 'content-type': 'application/json' }).end(await minted.text());
+  const token = await minted.text();
+  response.writeHead(minted.status, { 'content-type': 'application/json' }).end(token);
 }

@@ -5,7 +5,8 @@ import { sql } from 'kysely';
 import { type Config, ConfigError } from '../config.ts';
 import { prepareDataDirectory, secretKeyFile } from '../database/data-directory.ts';
 import type { Database } from '../database/database.ts';
-import { errorCode } from '../errors.ts';
+import { errorCode, errorMessage } from '../errors.ts';
+import { parseSecretKey } from '../setting-parsers.ts';
 import { createSecretBox, type SecretBox } from './secret-box.ts';
 
 interface SecretKey {
@@ -91,9 +92,11 @@ async function readKey(file: string): Promise<Buffer | undefined> {
     if (['ENOENT', 'ENOTDIR'].includes(errorCode(error) ?? '')) return undefined;
     throw error;
   }
-  const key = Buffer.from(text.trim(), 'base64');
-  if (key.length !== 32) throw new ConfigError(`PARLEY_SECRET_KEY: ${file} does not hold 32 bytes as Base64`);
-  return key;
+  try {
+    return parseSecretKey(text.trim());
+  } catch (error) {
+    throw new ConfigError(`PARLEY_SECRET_KEY: ${file} ${errorMessage(error)}`, { cause: error });
+  }
 }
 
 async function generateKey(config: Config): Promise<Buffer> {

@@ -146,6 +146,8 @@ export function describeNotFound(path: string): string {
   if (path === '/v1/sessions') return `not found: ${path} (is there no default agent? name one: parley chat <agent>)`;
   if (path.endsWith('/v1/sessions'))
     return `not found: ${path} (no such agent, or it has no active release, or this session is of another; see: parley agents list)`;
+  // These are there for every key, but with split hosts on one host only.
+  if (/^\/(api|operator)\/[a-z_]+$/.test(path)) return `not found: ${path} (is PARLEY_URL at the PARLEY_MANAGEMENT_HOST of the server?)`;
   return `not found: ${path}`;
 }
 

@@ -113,7 +113,7 @@ export async function openPostgres(databaseUrl: string, poolSize: number): Promi
  * `pg` treats these values of sslmode as verify-full, and warns that its next version will not. Saying verify-full keeps today's
  * meaning, without the warning. An operator who wants the weaker meaning of libpq sets `uselibpqcompat` in the URL.
  */
-function verifyingUrl(url: string): string {
+export function verifyingUrl(url: string): string {
   return /[?&]uselibpqcompat=/.test(url) ? url : url.replace(/([?&]sslmode=)(prefer|require|verify-ca)(?=&|$)/, '$1verify-full');
 }
 

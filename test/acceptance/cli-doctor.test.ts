@@ -79,6 +79,19 @@ test('the doctor says why a server cannot be reached, as every command does, and
   );
 });
 
+test('the doctor says that another host has what it asked for', async (t) => {
+  const app = await startApp(t, { settings: { PARLEY_BASE_HOST: '127.0.0.1', PARLEY_MANAGEMENT_HOST: 'localhost' } });
+  const url = await app.listen();
+  const said = async (PARLEY_URL: string, command = 'doctor') => run({ PARLEY_URL, PARLEY_API_KEY: app.apiKey }, [command]);
+  const { stdout } = await said(url);
+  assert.match(
+    stdout,
+    /^ok {4}server: ready at \S+\nFAIL {2}API key: not found: \/api\/organization \(is PARLEY_URL at the PARLEY_MANAGEMENT_HOST of /m,
+  );
+  assert.match((await said(url, 'usage')).stderr, /^parley: not found: \/api\/usage \(is PARLEY_URL at the PARLEY_MANAGEMENT_HOST of /);
+  assert.match((await said(url.replace('127.0.0.1', 'localhost'))).stdout, /^ok {4}API key: accepted$/m);
+});
+
 test('the doctor tells a PostgreSQL that no start could use', { skip: engine !== 'postgres' && 'it is about PostgreSQL' }, async (t) => {
   const { settings, remove } = await createDatabase();
   t.after(remove);

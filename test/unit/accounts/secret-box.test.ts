@@ -47,6 +47,20 @@ test('without a key in the settings one is made, kept for its owner only, and fo
   }
 });
 
+test('a key that a person put into the data directory may be hex, as in the setting, and another text is refused', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'parley-'));
+  try {
+    const config = loadConfig({ PARLEY_DATA_DIR: directory });
+    writeFileSync(join(directory, 'secret.key'), `${'ab'.repeat(32)}\n`);
+    const fixed = await findOrCreateSecretKey(loadConfig({ PARLEY_SECRET_KEY: 'ab'.repeat(32) }));
+    assert.equal((await findOrCreateSecretKey(config)).box.keyId, fixed.box.keyId);
+    writeFileSync(join(directory, 'secret.key'), 'hunter2\n');
+    await assert.rejects(findOrCreateSecretKey(config), /^Error: PARLEY_SECRET_KEY: \S+secret\.key must be 32 bytes as Base64 or hex/);
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+});
+
 test('a start that dies in the first write of its key leaves no half of one, and the next start makes it', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'parley-'));
   try {

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { after, test } from 'node:test';
+import { getCACertificates } from 'node:tls';
 import { loadConfig } from '../../../src/config.ts';
 import { backup, restore } from '../../../src/database/backup.ts';
 
@@ -46,7 +47,7 @@ const urls: [name: string, given: string, shown: string, password: string][] = [
   [
     'among the options',
     'postgresql://ann:other@db.example/parley?sslmode=require&password=p%26ss&options=-c%20geqo%3Doff',
-    'postgresql://ann@db.example/parley?sslmode=require&options=-c%20geqo%3Doff',
+    'postgresql://ann@db.example/parley?sslmode=verify-full&options=-c%20geqo%3Doff',
     'p&ss',
   ],
   [
@@ -59,6 +60,13 @@ const urls: [name: string, given: string, shown: string, password: string][] = [
     'beside a value that only the driver knows',
     'postgresql://ann:pass@db.example/parley?sslmode=no-verify&statement_timeout=5000&application_name=a%20b',
     'postgresql://ann@db.example/parley?sslmode=require&application_name=a%20b',
+    'pass',
+  ],
+  ['with a sign that is not encoded', 'postgres://ann:50%off@db.example/parley', 'postgres://ann@db.example/parley', '50%off'],
+  [
+    'beside an authority to trust',
+    'postgres://ann:pass@db.example/parley?sslrootcert=/ca.pem',
+    'postgres://ann@db.example/parley?sslrootcert=%2Fca.pem&sslmode=verify-full',
     'pass',
   ],
   ['none', 'postgresql:///parley?host=/run/postgresql', 'postgresql:///parley?host=/run/postgresql', ''],
@@ -75,6 +83,25 @@ for (const [name, given, shown, password] of urls) {
     assert.deepEqual(called(), [`password=${password}`, ...options, `--dbname=${shown}`, join(dumps, 'database.dump')]);
   });
 }
+
+test('they verify the certificate of the server as it does, with the authorities that it trusts where the address names none', async () => {
+  const shown = join(folder, 'authorities');
+  const program = `#!/bin/sh\necho "$PGSSLROOTCERT" > '${shown}'\ncat $PGSSLROOTCERT >> '${shown}' < /dev/null\ntouch '${dumps}'/database.dump\n`;
+  const before = readFileSync(join(folder, 'pg_dump'), 'utf8');
+  writeFileSync(join(folder, 'pg_dump'), program);
+  const authorities = async (options: string) => {
+    const url = `postgres://ann@db.example/parley?${options}`;
+    await backup(loadConfig({ DATABASE_URL: url, PARLEY_DATA_DIR: join(folder, 'data') }), dumps, used);
+    const [file = '', ...content] = readFileSync(shown, 'utf8').split('\n');
+    assert.ok(file === '' || !existsSync(file), 'it is gone afterwards');
+    return content.join('\n');
+  };
+  for (const options of ['sslmode=require', 'sslmode=verify-full', 'ssl=true', 'ssl=1'])
+    assert.equal(await authorities(options), getCACertificates().join('\n'), options);
+  for (const options of ['sslmode=verify-full&sslrootcert=/ca.pem', 'sslmode=require&uselibpqcompat=true', 'sslmode=no-verify', ''])
+    assert.equal(await authorities(options), '', options);
+  writeFileSync(join(folder, 'pg_dump'), before);
+});
 
 test('without a password in the address, the one of the environment is left to them', async () => {
   process.env.PGPASSWORD = 'from outside';
