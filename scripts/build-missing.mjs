@@ -21,7 +21,12 @@ const parts = [
     sources: [],
     withoutVite: true,
   },
-  { says: 'Building the dashboard', script: 'build-dashboard.mjs', output: 'dashboard/dist/index.html', sources: ['dashboard'] },
+  {
+    says: 'Building the dashboard',
+    script: 'build-dashboard.mjs',
+    output: 'dashboard/dist/index.html',
+    sources: ['dashboard', 'widget/src'],
+  },
   {
     says: 'Building the chat widget',
     script: 'build-widget.mjs',
