@@ -9,6 +9,7 @@ import { createServer } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { locks } from '../../src/database/locks.ts';
 import { apiKey } from '../support/app.ts';
 import { startDatabaseProxy } from '../support/database-proxy.ts';
 import { createDatabase, engine, type TestDatabase } from '../support/engine.ts';
@@ -99,7 +100,11 @@ test('a busy worker is waited for by /metrics, and one that does not answer is c
 
 test('the last worker leaves no client waiting when it is told to stop', options, async (t) => {
   const { url, database, workers } = await startWorkers(t);
-  await refuseWrites(database);
+  // A start waits for it. One that failed would be tried again all the time.
+  const migrating = new pg.Client({ connectionString: database.settings.DATABASE_URL });
+  await migrating.on('error', () => {}).connect();
+  t.after(() => migrating.end());
+  await migrating.query(`select pg_advisory_lock(${locks.migration})`);
   const [leaving = 0, killed = 0] = workers();
   process.kill(killed, 'SIGKILL');
   await until(async () => !workers().includes(killed));
