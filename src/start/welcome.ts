@@ -6,13 +6,15 @@ export function welcome({ config, seeded, warnings }: Pick<Context, 'config' | '
   const url = localUrl(config.HOST, port);
   const dashboard = new URL(`${config.PARLEY_PUBLIC_URL?.replace(/\/+$/, '') ?? url}/dashboard/join`);
   if (config.PARLEY_MANAGEMENT_HOST !== undefined) dashboard.host = config.PARLEY_MANAGEMENT_HOST;
+  // Whoever set it has it, and what a container prints is collected.
+  const operatorKey = config.PARLEY_OPERATOR_KEY === undefined ? seeded.operatorKey : undefined;
   const agentHost = config.PARLEY_AGENT_HOST === undefined ? '' : `-H "Host: ${config.PARLEY_AGENT_HOST}" `;
   const lines = [`Parley is ready at ${url}`, ...warnings.map((warning) => `Note: ${warning}`)];
   if (seeded.apiKey !== undefined) {
     lines.push(
       '',
       `API key (shown once): ${seeded.apiKey}`,
-      ...(seeded.operatorKey === undefined ? [] : [`Operator key:         ${seeded.operatorKey}`]),
+      ...(operatorKey === undefined ? [] : [`Operator key:         ${operatorKey}`]),
       ...(seeded.ownerToken === undefined ? [] : [`Become the owner:     ${dashboard}?token=${seeded.ownerToken}`]),
       '',
       'A first conversation:',

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { loadConfig } from '../../../src/config.ts';
 import { welcome } from '../../../src/start/welcome.ts';
 
-const seeded = { apiKey: 'svc_live_key', ownerToken: 'inv_1' };
+const seeded = { apiKey: 'svc_live_key', operatorKey: 'svc_operator_0123456789abcdef', ownerToken: 'inv_1' };
 
 function shown(settings: Record<string, string>): { link: string | undefined; command: string | undefined } {
   const text = welcome({ config: loadConfig(settings), seeded, warnings: [] }, 8080);
@@ -34,4 +34,11 @@ test('the link and the line of the first start lead to the hosts that answer the
     ],
   ];
   for (const [settings, link, command] of starts) assert.deepEqual(shown(settings), { link, command });
+});
+
+test('the first start shows the operator key that it made, and not one that was set: what a container prints is collected', () => {
+  const shows = (settings: Record<string, string>) =>
+    welcome({ config: loadConfig(settings), seeded, warnings: [] }, 8080).includes(seeded.operatorKey);
+  assert.equal(shows({}), true);
+  assert.equal(shows({ PARLEY_OPERATOR_KEY: seeded.operatorKey }), false);
 });
