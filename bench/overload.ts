@@ -1,7 +1,8 @@
 // `node bench/overload.ts`: how the server copes with three times the load that it can serve, and what one organization's flood
-// does to the turns of another. It starts itself again as `flood` or `crowd` to send load from another process.
+// does to the turns of another. It starts itself again as `flood` or `crowd` to send load from another process, or as `refuse`.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type FloodReport, percentile, runClients, sendFlood, type Target } from '../test/support/flood.ts';
@@ -19,9 +20,21 @@ const slowTurns = 20;
 /** The setting with which slow turns reach their limit long before the processor is full. */
 export const slowTurnLimit = { PARLEY_MAX_TURNS: String(slowTurns) };
 
+/** What the bare refusals answer: as many bytes as a refusal of the server. */
+const refusal =
+  'HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: 160\r\nretry-after: 1\r\n' +
+  `x-request-id: rid_${'0'.repeat(22)}\r\nx-should-retry: true\r\nconnection: keep-alive\r\n\r\n${'x'.repeat(160)}`;
+
 if (process.argv[2] === 'flood') {
-  const { target, capacity } = JSON.parse(process.argv[3] ?? '{}');
-  process.send?.(await sendFlood(target, capacity, floodSeconds));
+  const { target, capacity, seconds: howLong } = JSON.parse(process.argv[3] ?? '{}');
+  process.send?.(await sendFlood(target, capacity, howLong));
+} else if (process.argv[2] === 'refuse') {
+  const server = createServer({ noDelay: true }, (socket) => {
+    // A request comes in one piece here, and a sender that goes away resets its connections.
+    socket.on('data', () => socket.write(refusal)).on('error', () => socket.destroy());
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  process.send?.((server.address() as AddressInfo).port);
 } else if (process.argv[2] === 'crowd') {
   const [crowd] = (await once(process, 'message')) as [Target[]];
   const isOver = new AbortController();
@@ -46,9 +59,10 @@ export async function measureOverload(engines: Served[], limited: Served): Promi
     '## Three times the load that it can carry',
     '',
     `New conversations on the chat-completions wire for ${floodSeconds} s, sent whether or not earlier ones were answered, over up to 4,000 connections, by a sender on the same cores.`,
+    'What those cores allow is measured too: the share of its rate that the server keeps if the surplus, twice its rate, goes to another process that answers it with constant bytes.',
     '',
-    '| what | carries turns/s | sent/s | served/s | kept, by round | shed with 503 | anything else | p50 ms served | well again after s |',
-    '|---|---|---|---|---|---|---|---|---|',
+    '| what | carries turns/s | sent/s | served/s | kept, by round | kept beside bare refusals | shed with 503 | anything else | p50 ms served | well again after s |',
+    '|---|---|---|---|---|---|---|---|---|---|',
   ];
   const fairness = [
     '## Turns of one organization while another floods with 256 clients',
@@ -76,6 +90,7 @@ interface Flooded {
   capacity: number;
   report: FloodReport;
   kept: number;
+  keptBesideBare: number;
   wellAfter: number;
 }
 
@@ -95,6 +110,7 @@ async function overloaded(target: Target, clientCount: number): Promise<(number 
     Math.round(report.sent / floodSeconds),
     Math.round(report.servedInTime / floodSeconds),
     byShare.map(({ kept }) => round(kept)).join(', '),
+    byShare.map(({ keptBesideBare }) => round(keptBesideBare)).join(', '),
     `${report.shed.length}${withoutRetryAfter === 0 ? '' : `, ${withoutRetryAfter} without Retry-After`}`,
     report.sent - report.shed.length - (report.statuses[200] ?? 0),
     report.p50,
@@ -102,16 +118,37 @@ async function overloaded(target: Target, clientCount: number): Promise<(number 
   ];
 }
 
-/** What the server can serve is measured before the flood and after it, because the machine may become slower or faster meanwhile. */
+/** What the server can serve is measured again and again, because the machine may become slower or faster meanwhile. */
 async function flood(target: Target, clients: Target[]): Promise<Flooded> {
-  const carried = async () => (await runClients(clients, AbortSignal.timeout(seconds * 1000))).length / seconds;
+  const carried = async (howLong = seconds) => (await runClients(clients, AbortSignal.timeout(howLong * 1000))).length / howLong;
+  const atFirst = await carried();
+  const besideBare = await besideBareRefusals(target, 2 * atFirst, () => carried(2 * seconds));
   const before = await carried();
   const usual = percentile(await runClients([target], AbortSignal.timeout(1_000)), 0.9);
-  const child = fork(fileURLToPath(import.meta.url), ['flood', JSON.stringify({ target, capacity: before })]);
-  const [report] = (await once(child, 'message')) as [FloodReport];
+  const report = await floodFromElsewhere(target, before, floodSeconds);
   const wellAfter = await untilWell(target, usual);
   const capacity = (before + (await carried())) / 2;
-  return { capacity, report, kept: report.servedInTime / floodSeconds / capacity, wellAfter };
+  const kept = report.servedInTime / floodSeconds / capacity;
+  return { capacity, report, kept, keptBesideBare: (2 * besideBare) / (atFirst + before), wellAfter };
+}
+
+/** Measures while another process refuses `surplus` requests a second, which is the least that a flood takes of the processors. */
+async function besideBareRefusals(target: Target, surplus: number, measure: () => Promise<number>): Promise<number> {
+  const refusing = fork(fileURLToPath(import.meta.url), ['refuse']);
+  const [port] = (await once(refusing, 'message')) as [number];
+  const { pathname } = new URL(target.url);
+  const flooded = floodFromElsewhere({ ...target, url: `http://127.0.0.1:${port}${pathname}` }, surplus / 3, 2 * seconds);
+  const measured = await measure();
+  await flooded;
+  refusing.kill();
+  return measured;
+}
+
+/** The report of a flood that another process sends. */
+async function floodFromElsewhere(target: Target, capacity: number, howLong: number): Promise<FloodReport> {
+  const child = fork(fileURLToPath(import.meta.url), ['flood', JSON.stringify({ target, capacity, seconds: howLong })]);
+  const [report] = (await once(child, 'message')) as [FloodReport];
+  return report;
 }
 
 /** Seconds until a turn takes less than twice its usual time again. */
