@@ -379,6 +379,7 @@ create table sessions (
 );
 CREATE INDEX sessions_by_activity ON public.sessions USING btree (agent_id, updated_at DESC, id DESC);
 CREATE INDEX sessions_of_end_user ON public.sessions USING btree (agent_id, end_user_id, updated_at DESC, id DESC) WHERE (end_user_id IS NOT NULL);
+CREATE INDEX sessions_of_group ON public.sessions USING btree (agent_id, surface, release_version, updated_at DESC, id DESC);
 CREATE INDEX sessions_pending ON public.sessions USING btree (org_id, updated_at DESC) WHERE (pending_input IS NOT NULL);
 CREATE INDEX sessions_stopped ON public.sessions USING btree (agent_id, updated_at DESC, id DESC) WHERE (status = 'stopped'::text);
 CREATE INDEX unstored_sessions ON public.sessions USING btree (updated_at) WHERE (NOT stored);

@@ -14,7 +14,7 @@ export interface SessionSearch {
   limit: number;
   /** The last session of the previous page. */
   after?: { updatedAt: string; id: string } | undefined;
-  /** How many sessions are scanned at most for what has no index: a surface, a release, or whether the last turn failed. */
+  /** How many sessions are scanned at most for what no index finds, such as whether the last turn failed. */
   maxScanned?: number;
 }
 
@@ -40,39 +40,24 @@ export interface FoundSession {
   position: string;
 }
 
-/** Sessions scanned for one page: about 10 ms, where a million took 0.2 s. A surface or release that is rare takes several pages. */
+/** Sessions scanned for one page: about 10 ms, where a million took 0.2 s. What is rare takes several pages. */
 const defaultMaxScanned = 25_000;
 /** Where the last event of each has to be looked up, which takes about five times as long. */
 const maxLookedUp = 5_000;
-/** The part of those that is scanned first: a common surface or release fills its page there, in a quarter of the time. */
+/** The part of those that is scanned first: what is common fills its page there, in a quarter of the time. */
 const firstPart = 1 / 25;
 
 /**
- * Sessions of all of an org's agents, newest activity first. Each agent's newest are read by its index and merged: the cost
- * grows with the page and the number of agents, not with what is stored. A text is looked up as an id or an end user.
+ * Sessions of all of an org's agents, newest activity first. The newest of each agent, or of each of its groups with one release and
+ * surface, are read by an index and merged: the cost grows with the page and the number of these, not with what is stored. A text is
+ * looked up as an id or an end user.
  */
 export async function searchSessions(db: Db, orgId: number, search: SessionSearch): Promise<FoundPage> {
   const { limit, maxScanned = needsLookup(search) ? maxLookedUp : defaultMaxScanned } = search;
   if (scannedConditions(orgId, search).length === 0) return readPage(db, orgId, search, undefined);
-  if (!(await isAnywhere(db, orgId, search))) return { sessions: [], horizon: undefined };
   const page = await readPage(db, orgId, search, await findHorizon(db, orgId, search, maxScanned * firstPart));
   if (page.sessions.length === limit || page.horizon === undefined) return page;
   return readPage(db, orgId, search, await findHorizon(db, orgId, search, maxScanned));
-}
-
-/** False when no session has the surface and the release: none has to be scanned to find that out. */
-async function isAnywhere(db: Db, orgId: number, search: SessionSearch): Promise<boolean> {
-  const { surface, release } = search;
-  if (surface === undefined && release === undefined) return true;
-  const conditions = [
-    ofAgents(orgId, search),
-    sql`c.sessions > 0`,
-    ...(surface === undefined ? [] : [sql`c.surface = ${surface}`]),
-    ...(release === undefined ? [] : [sql`c.release_version = ${release}`]),
-  ];
-  const { rows } = await sql`
-    select 1 from agents a join session_counts c on c.agent_id = a.id where ${sql.join(conditions, sql` and `)} limit 1`.execute(db);
-  return rows.length > 0;
 }
 
 async function readPage(db: Db, orgId: number, search: SessionSearch, horizon: FoundPage['horizon']): Promise<FoundPage> {
@@ -83,24 +68,39 @@ async function readPage(db: Db, orgId: number, search: SessionSearch, horizon: F
     ...(horizon === undefined ? [] : [sql`(s.updated_at, s.id) >= (${horizon.position}::timestamptz, ${horizon.id})`]),
   ];
   const { rows } = await sql<FoundSession>`
-    select ${columns} from agents a cross join lateral (
+    select ${columns} from ${sources(orgId, search)} cross join lateral (
       select * from sessions s where ${sql.join(conditions, sql` and `)} order by s.updated_at desc, s.id desc limit ${limit}
-    ) s where ${ofAgents(orgId, search)}
+    ) s
     order by s.updated_at desc, s.id desc limit ${limit}`.execute(db);
   return { sessions: rows, horizon };
 }
 
-/** How far back a scan of so many sessions goes: to where the first of the agents has used up its equal share of them. */
+/** How far back a scan of so many sessions goes: to where the first of its sources has used up its equal share of them. */
 async function findHorizon(db: Db, orgId: number, search: SessionSearch, maxScanned: number): Promise<FoundPage['horizon']> {
-  const agents = await sql<{ count: number }>`select count(*)::integer as count from agents a where ${ofAgents(orgId, search)}`.execute(db);
-  const share = Math.ceil(maxScanned / Math.max(1, agents.rows[0]?.count ?? 1));
+  const counted = await sql<{ count: number }>`select count(*)::integer as count from ${sources(orgId, search)}`.execute(db);
+  const share = Math.ceil(maxScanned / Math.max(1, counted.rows[0]?.count ?? 1));
   const { rows } = await sql<{ position: string; id: string }>`
-    select s.updated_at::text as position, s.id from agents a cross join lateral (
+    select s.updated_at::text as position, s.id from ${sources(orgId, search)} cross join lateral (
       select s.updated_at, s.id from sessions s where ${sql.join(indexedConditions(orgId, search), sql` and `)}
       order by s.updated_at desc, s.id desc offset ${share - 1} limit 1
-    ) s where ${ofAgents(orgId, search)}
+    ) s
     order by s.updated_at desc, s.id desc limit 1`.execute(db);
   return rows[0];
+}
+
+/** Whose sessions are read one after another, as `a` and, for a group, `g`: those of agents that have none that match are not. */
+function sources(orgId: number, search: SessionSearch) {
+  const { agentId, surface, release } = search;
+  const agent = agentId === undefined ? sql`org_id = ${orgId}` : sql`org_id = ${orgId} and id = ${agentId}`;
+  const agents = sql`(select id, org_id, slug from agents where ${agent}) a`;
+  if (surface === undefined && release === undefined) return agents;
+  const groups = sql`(
+    select agent_id, surface, release_version from session_counts where sessions > 0
+      and ${surface === undefined ? sql`true` : sql`surface = ${surface}`}
+      and ${release === undefined ? sql`true` : sql`release_version = ${release}`}
+  ) g`;
+  if (isFoundByGroup(search)) return sql`${agents} join ${groups} on g.agent_id = a.id`;
+  return sql`(select * from ${agents} where exists (select 1 from ${groups} where g.agent_id = a.id)) a`;
 }
 
 function indexedConditions(orgId: number, search: SessionSearch) {
@@ -108,6 +108,7 @@ function indexedConditions(orgId: number, search: SessionSearch) {
   return [
     sql`s.org_id = a.org_id`,
     sql`s.agent_id = a.id`,
+    ...(isFoundByGroup(search) ? [sql`s.surface = g.surface`, sql`s.release_version = g.release_version`] : []),
     ...(state === undefined || needsLookup(search) ? [] : [stateCondition(orgId, state)]),
     ...(text === undefined ? [] : [sql`(s.id = ${text} or s.end_user_id = ${text})`]),
     ...(after === undefined ? [] : [sql`(s.updated_at, s.id) < (${after.updatedAt}::timestamptz, ${after.id})`]),
@@ -116,20 +117,22 @@ function indexedConditions(orgId: number, search: SessionSearch) {
 
 function scannedConditions(orgId: number, search: SessionSearch) {
   const { state, surface, release } = search;
+  if (state !== undefined && needsLookup(search)) return [stateCondition(orgId, state)];
+  if (isFoundByGroup(search)) return [];
   return [
     ...(surface === undefined ? [] : [sql`s.surface = ${surface}`]),
     ...(release === undefined ? [] : [sql`s.release_version = ${release}`]),
-    ...(state !== undefined && needsLookup(search) ? [stateCondition(orgId, state)] : []),
   ];
 }
 
-/** Whether sessions at rest are to be told apart by how their last turn ended. */
-function needsLookup({ state }: SessionSearch): boolean {
-  return state === 'failed' || state === 'idle';
+/** Sessions that are running, waiting or stopped are found by that instead: most of the time they are few. */
+function isFoundByGroup({ state, surface, release }: SessionSearch): boolean {
+  return (surface !== undefined || release !== undefined) && (state === undefined || needsLookup({ state }));
 }
 
-function ofAgents(orgId: number, { agentId }: Pick<SessionSearch, 'agentId'>) {
-  return agentId === undefined ? sql`a.org_id = ${orgId}` : sql`a.org_id = ${orgId} and a.id = ${agentId}`;
+/** Whether sessions at rest are to be told apart by how their last turn ended. */
+function needsLookup({ state }: Pick<SessionSearch, 'state'>): boolean {
+  return state === 'failed' || state === 'idle';
 }
 
 /** One session, as the search shows it. */
@@ -144,7 +147,7 @@ export async function findSessionRow(db: Db, orgId: number, sessionId: string): 
 export async function sessionsPerRelease(db: Db, orgId: number, agentId: number): Promise<{ version: number; sessions: number }[]> {
   const { rows } = await sql<{ version: number; sessions: number }>`
     select c.release_version as version, sum(c.sessions)::integer as sessions from agents a join session_counts c on c.agent_id = a.id
-    where ${ofAgents(orgId, { agentId })} and c.sessions > 0 group by c.release_version`.execute(db);
+    where a.org_id = ${orgId} and a.id = ${agentId} and c.sessions > 0 group by c.release_version`.execute(db);
   return rows;
 }
 

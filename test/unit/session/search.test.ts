@@ -51,6 +51,7 @@ test('whatever is looked for and however little is looked through at a time, eve
     { surface: 'gateway', agentId: main },
     { release: 1, agentId: other },
     { surface: 'managed', state: 'stopped' },
+    { release: 1, state: 'failed' },
     { surface: 'native', state: 'idle' },
     { state: 'idle' },
     { state: 'failed' },
@@ -69,15 +70,23 @@ test('whatever is looked for and however little is looked through at a time, eve
   }
 });
 
-test('what is rare and old takes several looks, none of which goes further than it may', async () => {
-  const { sessions, horizon } = await searchSessions(db, orgId, { surface: 'gateway', agentId: main, limit: 50, maxScanned: 80 });
-  assert.deepEqual([sessions, horizon?.id], [[], 'ses_demo_0000080']);
-  const { pages } = await search({ surface: 'gateway', agentId: main, maxScanned: 80 }, 50);
-  assert.equal(pages, 4);
+test('what is rare and old is found at once by its surface and its release, however little may be scanned', async () => {
+  for (const filter of [{ surface: 'gateway' }, { release: 7 }, { surface: 'gateway', release: 7 }]) {
+    const { sessions, horizon } = await searchSessions(db, orgId, { ...filter, agentId: main, limit: 50, maxScanned: 1 });
+    assert.deepEqual([sessions.map(({ id }) => id), horizon], [['ses_demo_0000090', 'ses_demo_0000190'], undefined]);
+  }
+});
+
+test('what no index finds takes several looks, none of which goes further than it may', async () => {
+  const stopped = { surface: 'gateway', agentId: main, state: 'stopped' as const, maxScanned: 4 };
+  const { sessions, horizon } = await searchSessions(db, orgId, { ...stopped, limit: 50 });
+  assert.deepEqual([sessions, horizon?.id], [[], 'ses_demo_0000091']);
+  const { pages } = await search(stopped, 50);
+  assert.equal(pages, 3);
 });
 
 test('what is common is found without looking further than its page needs', async () => {
-  const { sessions, horizon } = await searchSessions(db, orgId, { release: 1, agentId: main, limit: 6, maxScanned: 250 });
+  const { sessions, horizon } = await searchSessions(db, orgId, { state: 'idle', agentId: main, limit: 6, maxScanned: 250 });
   assert.deepEqual([sessions.length, horizon?.id], [6, 'ses_demo_0000010']);
 });
 
@@ -149,7 +158,13 @@ test('a session that is dropped while the stored ones are counted for the first 
 });
 
 test('a surface or a release that no session has is known without looking through any', async () => {
-  for (const filter of [{ surface: 'nothing' }, { release: 99 }, { release: 7, agentId: main }, { surface: 'chat', release: 7 }]) {
+  for (const filter of [
+    { surface: 'nothing' },
+    { release: 99 },
+    { release: 7, agentId: main },
+    { surface: 'chat', release: 7 },
+    { release: 99, state: 'stopped' as const },
+  ]) {
     const { sessions, horizon } = await searchSessions(db, orgId, { ...filter, limit: 50, maxScanned: 50 });
     assert.deepEqual([sessions, horizon], [[], undefined], JSON.stringify(filter));
   }
