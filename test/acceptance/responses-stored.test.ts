@@ -40,11 +40,12 @@ test('a stream is read again from any number on, with the same events', async ()
   const replay = await tenant.get(`${pathOf(tenant)}/${id}?stream=true`);
   assert.equal(replay.text, answer.text);
   const restAfter = async (after: number) => (await tenant.get(`${pathOf(tenant)}/${id}?stream=true&starting_after=${after}`)).text;
-  for (const after of [0, 3, 7, numbers.length - 2, numbers.length - 1]) {
+  for (const after of [0, 3, 7, numbers.length - 2]) {
     const rest = whole.slice(after + 1).map((frame) => `${frame}\n\n`);
     assert.equal(await restAfter(after), rest.join(''));
   }
-  assert.equal(await restAfter(numbers.length), `${whole.at(-1)}\n\n`, 'who has more was shown what was given up, and no end');
+  for (const after of [numbers.length - 1, numbers.length])
+    assert.equal(await restAfter(after), `${whole.at(-1)}\n\n`, 'who has as many may have been shown some that were given up, and no end');
   assert.equal((await tenant.get(`${pathOf(tenant)}/${id}?stream=true&starting_after=x`)).status, 422);
 });
 

@@ -139,8 +139,8 @@ export class ResponseProjector {
   private finish(event: StoredEvent): string {
     if (this.answer.status === 'in_progress') return '';
     this.ended = true;
-    // Who has seen more than there is was shown what was given up since, and not how the response ended.
-    if (this.startingAfter >= this.nextNumber + (event.type === 'turn-failed' ? 2 : 1)) this.startingAfter = -1;
+    // Who has seen as many events may have been shown some that were given up since, and not how the response ended.
+    this.startingAfter = Math.min(this.startingAfter, this.nextNumber - 1);
     if (event.type !== 'turn-failed')
       return this.responseFrame(this.answer.status === 'completed' ? 'response.completed' : 'response.incomplete');
     const error = adapterError(toWireError(turnFailure(event.data)));
