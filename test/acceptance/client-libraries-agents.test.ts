@@ -2,7 +2,8 @@
 // One engine: what this tries is on the client's, the model's or a tool's side of the wire.
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { Agent, hostedMcpTool, OpenAIProvider, Runner, setTracingDisabled, user } from '@openai/agents';
+import { Agent, hostedMcpTool, OpenAIProvider, Runner, setTracingDisabled, tool, user } from '@openai/agents';
+import { z } from 'zod';
 import { sessionCount } from '../support/adapter-wire.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
@@ -37,6 +38,21 @@ for (const [name, useResponses] of [
     for await (const piece of result.toTextStream()) text += piece;
     await result.completed;
     assert.deepEqual([text, result.finalOutput], ['one two three', 'one two three']);
+  });
+
+  test(`${name}: a tool of the program is not called, and its schema reads an answer in JSON`, async () => {
+    const runner = runnerOf(await createTenant(url), useResponses);
+    let called = 0;
+    const weather = tool({ name: 'weather', description: '', parameters: z.object({}), execute: () => ++called });
+    const reader = new Agent({
+      name: 'Reader',
+      model: 'helper',
+      tools: [weather],
+      handoffs: [assistant],
+      outputType: z.object({ celsius: z.number() }),
+    });
+    assert.deepEqual((await runner.run(reader, '/say {"celsius":21}')).finalOutput, { celsius: 21 });
+    assert.equal(called, 0);
   });
 
   test(`${name}: several turns are one conversation`, async () => {

@@ -10,10 +10,13 @@ import {
   generateText,
   type LanguageModel,
   type ModelMessage,
+  Output,
   readUIMessageStream,
   streamText,
+  tool,
   type UIMessage,
 } from 'ai';
+import { z } from 'zod';
 import { sessionCount } from '../support/adapter-wire.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
@@ -56,6 +59,20 @@ for (const { name, model } of providers) {
     assert.deepEqual(pieces, ['one ', 'two ', 'three']);
     assert.equal(await result.finishReason, 'stop');
     assert.ok(((await result.usage).totalTokens ?? 0) > 0);
+  });
+
+  test(`${name}: a tool of the program is not called, and its schema reads an answer in JSON`, async () => {
+    let called = 0;
+    const execute = () => ++called;
+    const call = {
+      model: model(await createTenant(url)),
+      prompt: '/say {"celsius":21}',
+      tools: { weather: tool({ inputSchema: z.object({}), execute }) },
+      output: Output.object({ schema: z.object({ celsius: z.number() }) }),
+    };
+    assert.deepEqual((await generateText(call)).output, { celsius: 21 });
+    assert.deepEqual(await streamText(call).output, { celsius: 21 });
+    assert.equal(called, 0);
   });
 
   test(`${name}: several turns are one conversation`, async () => {

@@ -3,7 +3,9 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { AIMessage, type BaseMessage, HumanMessage, SystemMessage, type UsageMetadata } from '@langchain/core/messages';
+import { tool } from '@langchain/core/tools';
 import { ChatOpenAI } from '@langchain/openai';
+import { z } from 'zod';
 import { sessionCount } from '../support/adapter-wire.ts';
 import { startApp } from '../support/app.ts';
 import { createTenant, type Tenant } from '../support/tenants.ts';
@@ -50,6 +52,17 @@ for (const [name, useResponsesApi] of [
     }
     assert.equal(text, 'one two three');
     assert.ok(total > 0);
+  });
+
+  test(`${name}: a tool of the program is not called, and its schema reads an answer in JSON`, async () => {
+    const model = modelOf(await createTenant(url), useResponsesApi);
+    const weather = tool(() => 'sunny', { name: 'weather', schema: z.object({}) });
+    const { text, tool_calls } = await model.bindTools([weather]).invoke('/say Hello there');
+    assert.deepEqual([text, tool_calls], ['Hello there', []]);
+    for (const method of ['jsonSchema', 'jsonMode'] as const) {
+      const reader = model.withStructuredOutput(z.object({ celsius: z.number() }), { method, name: 'weather' });
+      assert.deepEqual(await reader.invoke('/say {"celsius":21}'), { celsius: 21 }, method);
+    }
   });
 
   test(`${name}: the history that is passed is one conversation`, async () => {

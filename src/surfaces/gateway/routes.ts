@@ -15,6 +15,7 @@ import { retryFingerprintOf } from '../shared/once/fingerprints.ts';
 import { idempotencyKey, underKey } from '../shared/once/idempotency.ts';
 import { findRetriedTurn } from '../shared/once/start-turn.ts';
 import { answered } from '../shared/schemas/answers.ts';
+import { nullIsAbsent } from '../shared/schemas/null-is-absent.ts';
 import { deliveryBody, done, eventBody } from './schemas.ts';
 
 const tags = ['Gateway'];
@@ -43,7 +44,7 @@ export function gatewayRoutes(server: Server, context: Context): void {
     {
       config,
       onRequest,
-      preValidation: [requireLocalSession],
+      preValidation: [requireLocalSession, nullIsAbsent(eventBody)],
       schema: {
         tags,
         summary: 'Submit an event',
@@ -75,7 +76,7 @@ export function gatewayRoutes(server: Server, context: Context): void {
     {
       config,
       onRequest,
-      preValidation: [requireLocalSession],
+      preValidation: [requireLocalSession, nullIsAbsent(deliveryBody)],
       schema: {
         tags,
         summary: 'Deliver an event',
