@@ -2,7 +2,7 @@ import { type Model, type ModelCall, ModelError, type ModelPart } from '../model
 import { createChatAnswer } from './chat-answer.ts';
 import { chatBody, metadataKey } from './chat-request.ts';
 import { contextLimitOf } from './context-limits.ts';
-import { createEventSplitter } from './event-data.ts';
+import { createEventSplitter } from './event-splitter.ts';
 import { brokenOf, type Called, failureOf, maxStreamBytes, readFailure, tooLong } from './model-failure.ts';
 import { readSettings } from './read-settings.ts';
 import { type BodyReader, releaseReader } from './release-reader.ts';
