@@ -1,4 +1,3 @@
-import type { ReleaseConfig, SubAgentConfig } from '../release-config.ts';
 import type { Entry, SessionState } from '../session/state.ts';
 import type { AssistantPart, PromptMessage, ToolResultPart } from './model.ts';
 import { valueLength } from './models/estimate-tokens.ts';
@@ -45,10 +44,6 @@ function takeEntry({ messages, silent }: Prompt, entry: Entry): void {
 /** A message between participants that no turn answers. */
 export function isSilent(entry: Entry): boolean {
   return entry.type === 'user' && entry.message.silent === true;
-}
-
-export function subAgentOf(release: ReleaseConfig, name: string): SubAgentConfig {
-  return release.agents.find((agent) => agent.name === name) ?? { name, instructions: release.instructions };
 }
 
 /** Roughly how many characters an entry adds to the prompt. */

@@ -1,3 +1,4 @@
+import { subAgentOf } from '../release-config.ts';
 import type { ApprovalRequested, NewEvent, StopReason } from '../session/events.ts';
 import type { CallState, SessionState, TurnState } from '../session/state.ts';
 import { addUsage, noUsage, type Usage } from '../session/usage.ts';
@@ -6,7 +7,6 @@ import { condense } from './condense.ts';
 import type { Answer } from './draft.ts';
 import { ModelError } from './model.ts';
 import { decidePermission } from './permissions.ts';
-import { subAgentOf } from './prompt.ts';
 import { streamAnswer } from './stream-answer.ts';
 import { recordedOutput, type Tool, type ToolOutcome } from './tool.ts';
 import { maxTurnCharacters, turnLength } from './turn-length.ts';

@@ -1,6 +1,5 @@
 import { costMicros, type PriceOverrides, priceOf } from '../harness/models/prices.ts';
-import { subAgentOf } from '../harness/prompt.ts';
-import type { ModelConfig, ReleaseConfig } from '../release-config.ts';
+import { type ModelConfig, modelConfigOf, type ReleaseConfig, subAgentOf } from '../release-config.ts';
 import { noUsage, type Usage } from '../session/usage.ts';
 
 /** What the turns of a release cost, and what of it comes from prepaid credits because the customer's own keys do not pay for it. */
@@ -14,7 +13,7 @@ export class Pricing {
   constructor(config: ReleaseConfig, overrides: PriceOverrides) {
     this.config = config;
     this.overrides = overrides;
-    this.models = config.agents.map((agent) => agent.model ?? config.model);
+    this.models = config.agents.map((agent) => modelConfigOf(config, agent));
     const providers = [config.model, ...this.models].map((model) => model.provider);
     this.ownKeys = new Map(providers.filter((provider) => provider !== 'offline').map((provider) => [provider, false]));
   }
@@ -34,7 +33,7 @@ export class Pricing {
    * those calls were made with the customer's own key: only then are they free.
    */
   price(subAgent: string, usage: Usage, calledOnOwnKey: ReadonlyMap<string, boolean>) {
-    const model = subAgentOf(this.config, subAgent).model ?? this.config.model;
+    const model = modelConfigOf(this.config, subAgentOf(this.config, subAgent));
     return { model: `${model.provider}/${model.name}`, ...this.priceOf(model, usage, calledOnOwnKey) };
   }
 
