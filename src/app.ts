@@ -25,11 +25,12 @@ import { refuseEarly } from './surfaces/shared/server/early-refusals.ts';
 import { handleError } from './surfaces/shared/server/handle-error.ts';
 import { requireOneHost, splitHosts } from './surfaces/shared/server/hosts.ts';
 import { acceptJsonOnly } from './surfaces/shared/server/json-body.ts';
+import { rememberResponses } from './surfaces/shared/server/newest-response.ts';
 import { observeRequests } from './surfaces/shared/server/observe.ts';
 import { checkAgainAfterWaiting, keepChecks, leavePlaceForAnswer, leavePlaceForBody } from './surfaces/shared/server/place.ts';
 import { Refusals } from './surfaces/shared/server/refusals.ts';
 import { cutStalledReaders } from './surfaces/shared/server/stalled-readers.ts';
-import { refuseExpectation, refuseTunnel, refuseUnreadable, rememberResponses } from './surfaces/shared/server/unreadable.ts';
+import { refuseExpectation, refuseTunnel, refuseUnreadable } from './surfaces/shared/server/unreadable.ts';
 import { OpenStreams } from './surfaces/shared/streams/open-streams.ts';
 import { widgetRoutes } from './surfaces/widget/routes.ts';
 

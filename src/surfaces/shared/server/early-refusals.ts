@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
+import { pendingResponse } from './newest-response.ts';
 import type { Asked, Refusal, Refusals } from './refusals.ts';
-import { awaitsAnswer } from './unreadable.ts';
 import { createRequestReader } from './whole-request.ts';
 
 interface EarlyRefusals {
@@ -20,7 +20,7 @@ export function refuseEarly(server: Server, { refusals, isBusy, isStaying }: Ear
   const keepAlive = `keep-alive: timeout=${Math.floor(server.keepAliveTimeout / 1000)}`;
   const refuse = (socket: Socket, request: Asked): boolean => {
     // Answers keep the order of the requests, and do not pile up for a client that reads none.
-    if (!isStaying() || awaitsAnswer(socket) || socket.writableLength > 0) return false;
+    if (!isStaying() || pendingResponse(socket) !== undefined || socket.writableLength > 0) return false;
     const refusal = refusals.refuse(request);
     if (refusal !== undefined) socket.write(textOf(refusal, keepAlive));
     return refusal !== undefined;
