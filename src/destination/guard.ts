@@ -88,7 +88,7 @@ async function openAgents(policy: DestinationPolicy): Promise<{ guarded: Agent; 
 
 /**
  * undici's agent has a pool for each origin and drops it when its last connection closes, unless a request is pending. One that is
- * aborted still counts as pending while its connection closes, so its pool would be kept for ever: 22 kB for each origin of which an
+ * aborted still counts as pending while its connection closes, so its pool would be kept forever: 22 kB for each origin of which an
  * answer was cut off. So the agent is told of the end of that connection once more, when the request is gone.
  */
 function poolFactory({ Pool }: typeof import('undici')): (origin: string | URL, options: Pool.Options) => Pool {

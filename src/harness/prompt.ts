@@ -127,7 +127,7 @@ function addResult(messages: PromptMessage[], result: ToolResultPart): void {
 
 /**
  * Lets a turn that ended on a tool's result end with words. Strict servers want no user right after a tool, and Anthropic would take what
- * follows for the same turn, in which Claude up to 4.5 refuses to think if it has not from its start.
+ * follows for the same turn, in which Claude up to 4.5 refuses to think unless it has from its start.
  */
 function closeTurn(messages: PromptMessage[]): void {
   closeOpenCalls(messages);

@@ -2,7 +2,7 @@ import { costMicros, type PriceOverrides, priceOf } from '../harness/models/pric
 import { type ModelConfig, modelConfigOf, type ReleaseConfig, subAgentOf } from '../release-config.ts';
 import { noUsage, type Usage } from '../session/usage.ts';
 
-/** What the turns of a release cost, and what of it comes from prepaid credits because the customer's own keys do not pay for it. */
+/** What the turns of a release cost, and how much of that comes from prepaid credits, as the customer's own keys do not pay for it. */
 export class Pricing {
   /** Providers of the release, and whether the customer has a key of their own for each now. */
   readonly ownKeys: Map<string, boolean>;
@@ -42,7 +42,7 @@ export class Pricing {
     return this.priceAtMost(1).creditMicros > 0;
   }
 
-  /** The highest price of so many tokens, since the turn may be handed to any sub-agent. */
+  /** The highest price of this many tokens, since the turn may be handed to any sub-agent. */
   priceAtMost(tokens: number): { costMicros: number; creditMicros: number } {
     const prices = this.models.map((model) => this.priceOfAll(model, tokens));
     return {

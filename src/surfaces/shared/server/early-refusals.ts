@@ -14,7 +14,7 @@ interface EarlyRefusals {
 
 /**
  * In an overload, most of what a refusal costs is node:http. On connections that are opened while requests wait, requests are looked at
- * before it parses them, and refused there for a third to a half less CPU time (`node bench/refusals.ts`). It gets all others as they came.
+ * before it parses them, and refused there for a third to a half less CPU time (`node bench/refusals.ts`). The rest it gets as it came.
  */
 export function refuseEarly(server: Server, { refusals, isBusy, isStaying }: EarlyRefusals): void {
   const keepAlive = `keep-alive: timeout=${Math.floor(server.keepAliveTimeout / 1000)}`;
