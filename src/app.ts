@@ -21,22 +21,39 @@ import type { Server } from './surfaces/shared/fastify.ts';
 import { lateCompilers, validateLate } from './surfaces/shared/schemas/compile-late.ts';
 import { maxNameLength, refuseNulPath, refuseNulQuery, refuseUnknownPath, replaceBadNames } from './surfaces/shared/server/bad-url.ts';
 import { limitBodyMemory } from './surfaces/shared/server/body-memory.ts';
+import { checkAgainAfterWaiting, keepChecks } from './surfaces/shared/server/check-again.ts';
 import { refuseEarly } from './surfaces/shared/server/early-refusals.ts';
 import { handleError } from './surfaces/shared/server/handle-error.ts';
 import { requireOneHost, splitHosts } from './surfaces/shared/server/hosts.ts';
 import { acceptJsonOnly } from './surfaces/shared/server/json-body.ts';
+import { rememberResponses } from './surfaces/shared/server/newest-response.ts';
 import { observeRequests } from './surfaces/shared/server/observe.ts';
-import { checkAgainAfterWaiting, keepChecks, leavePlaceForAnswer, leavePlaceForBody } from './surfaces/shared/server/place.ts';
+import { leavePlaceForAnswer, leavePlaceForBody } from './surfaces/shared/server/place.ts';
 import { Refusals } from './surfaces/shared/server/refusals.ts';
 import { cutStalledReaders } from './surfaces/shared/server/stalled-readers.ts';
-import { refuseExpectation, refuseTunnel, refuseUnreadable, rememberResponses } from './surfaces/shared/server/unreadable.ts';
+import { refuseExpectation, refuseTunnel, refuseUnreadable } from './surfaces/shared/server/unreadable.ts';
 import { OpenStreams } from './surfaces/shared/streams/open-streams.ts';
 import { widgetRoutes } from './surfaces/widget/routes.ts';
 
 /** The HTTP server over a context. It listens when told to; closing it does not close the context. */
 export async function createApp(context: Context): Promise<Server> {
-  const { config } = context;
   const refusals = new Refusals(context);
+  const server = createServer(context, refusals);
+  const streams = new OpenStreams(context);
+  decorate(server, refusals, streams);
+  endStreams(server, context, streams);
+  acceptJsonOnly(server);
+  server.setErrorHandler(handleError(context.logger));
+  server.setNotFoundHandler((_request, reply) => sendError(reply, notFound()));
+  addHooks(server, context);
+  await addRoutes(server, context);
+  await server.ready();
+  return server;
+}
+
+/** Fastify, and what is answered on its node:http server without it: some refusals, and what never becomes a request. */
+function createServer(context: Context, refusals: Refusals): Server {
+  const { config } = context;
   const isStaying = () => !context.turns.draining && server.server.listening;
   const server: Server = fastify({
     loggerInstance: context.logger as FastifyBaseLogger,
@@ -64,11 +81,16 @@ export async function createApp(context: Context): Promise<Server> {
     clientErrorHandler: refuseUnreadable,
     schemaController: lateCompilers,
   });
+  server.setValidatorCompiler(validateLate);
   server.server.on('checkExpectation', refuseExpectation);
   server.server.on('connect', refuseTunnel);
   rememberResponses(server.server);
   refuseEarly(server.server, { refusals, isBusy: () => context.waitingRoom.waiting > 0, isStaying });
-  server.setValidatorCompiler(validateLate);
+  return server;
+}
+
+/** Adds the properties that `surfaces/shared/fastify.ts` declares. */
+function decorate(server: Server, refusals: Refusals, streams: OpenStreams): void {
   server.decorateRequest('principal', undefined);
   server.decorateRequest('agent', undefined);
   server.decorateRequest('session', undefined);
@@ -76,10 +98,13 @@ export async function createApp(context: Context): Promise<Server> {
   server.decorateRequest('checkedAt', undefined);
   server.decorateRequest('turn', undefined);
   server.decorateRequest('rawBody', '');
-  const streams = new OpenStreams(context);
-  cutStalledReaders(server.server, streams);
-  server.decorate('streams', streams);
   server.decorate('refusals', refusals);
+  server.decorate('streams', streams);
+}
+
+/** Streams are ended with the server, or before it if their reader stalls. */
+function endStreams(server: Server, context: Context, streams: OpenStreams): void {
+  cutStalledReaders(server.server, streams);
   context.metrics.gauge('parley_streams_open', 'Open event streams', () => streams.size);
   context.metrics.counter(
     'parley_streams_cut_total',
@@ -90,11 +115,12 @@ export async function createApp(context: Context): Promise<Server> {
     streams.close();
     context.feed.close();
   });
-  acceptJsonOnly(server);
-  server.setErrorHandler(handleError(context.logger));
-  server.setNotFoundHandler((_request, reply) => sendError(reply, notFound()));
+}
+
+/** What every request passes, in this order. The hooks of its route come after those of the same name. */
+function addHooks(server: Server, context: Context): void {
   observeRequests(server, context);
-  server.addHook('onRequest', splitHosts(config));
+  server.addHook('onRequest', splitHosts(context.config));
   server.addHook('onRequest', requireOneHost);
   server.addHook('onRequest', refuseNulPath);
   server.addHook('onRequest', refuseUnknownPath);
@@ -104,6 +130,9 @@ export async function createApp(context: Context): Promise<Server> {
   server.addHook('preValidation', refuseNulQuery);
   server.addHook('onSend', leavePlaceForAnswer);
   server.addHook('onRoute', keepChecks);
+}
+
+async function addRoutes(server: Server, context: Context): Promise<void> {
   const documentedRoutes = collectRoutes(server);
   healthRoutes(server, context);
   nativeRoutes(server, context);
@@ -118,8 +147,6 @@ export async function createApp(context: Context): Promise<Server> {
   await docsRoutes(server);
   widgetRoutes(server);
   await dashboardRoutes(server, context);
-  await server.ready();
-  return server;
 }
 
 function createHttpServer(config: Config, listener: RequestListener): HttpServer {

@@ -1,6 +1,6 @@
 /**
- * What a release says: the agent's instructions, models, tools and rules. Shared vocabulary; it holds no behaviour. Its fields have the
- * names of the wire, because it is stored and shown as it was sent.
+ * What a release says: the agent's instructions, models, tools and rules. Its fields have the names of the wire, because it is stored and
+ * shown as it was sent.
  */
 export interface ReleaseConfig {
   instructions: string;
@@ -51,6 +51,16 @@ export interface McpServerConfig {
   url: string;
   /** Name of the stored credential sent as a bearer token. */
   credential?: string;
+}
+
+/** The sub-agent of that name; for a name that the release does not have, one with the instructions of the release. */
+export function subAgentOf(release: ReleaseConfig, name: string): SubAgentConfig {
+  return release.agents.find((agent) => agent.name === name) ?? { name, instructions: release.instructions };
+}
+
+/** The model that a sub-agent calls: its own, or else the release's. */
+export function modelConfigOf(release: ReleaseConfig, agent: SubAgentConfig): ModelConfig {
+  return agent.model ?? release.model;
 }
 
 /** The last rule that matches wins. `match` is a glob over what the tool acts on (a command, a path, a URL). */

@@ -23,7 +23,7 @@ export interface KeptKey {
   turnId: string | null;
   /** The sealed answer of a request that started no turn, or the sealed events of a turn whose session was deleted after it. */
   response: string | null;
-  /** For work that no transaction covers: whether the process of the first request is assumed to be at it. */
+  /** For work that no transaction covers: whether the process of the first request is assumed to be at work on it. */
   isHeld: boolean;
   createdAt: Date;
 }
@@ -69,7 +69,7 @@ export async function findKey(db: Db, own: RequestKey): Promise<KeptKey | undefi
   return kept;
 }
 
-/** What is kept under the key, also if a different request left it. */
+/** What is kept under the key, even if a different request left it. */
 export async function readKey(db: Db, { orgId, key }: RequestKey, withinMs = keptMs): Promise<KeptKey | undefined> {
   return db
     .selectFrom('idempotency_keys')

@@ -71,7 +71,7 @@ export async function findInvitation(db: Db, orgId: number, now: Date, id: numbe
   return row && invitationFrom(row);
 }
 
-/** It can be given no higher role than this: its maker, who has its token, could grant none. Undefined when the org has no such invitation. */
+/** It can be given no role above this one: whoever made it has its token, and could not grant more. Undefined when the org has none. */
 export async function highestRoleOf(db: Db, orgId: number, id: number): Promise<Role | undefined> {
   const query = db.selectFrom('invitations').select(['role', 'highest_role']).where('org_id', '=', orgId).where('id', '=', id);
   const row = await query.executeTakeFirst();

@@ -127,7 +127,7 @@ export class Materializer {
     );
   }
 
-  /** Organizations take turns. Of one, those that are begun come last: if they fail for a reason of ours, they hold up no others. */
+  /** Organizations take turns. Within one, those that were begun come last: if they fail for a reason of ours, they hold up no others. */
   private async resume(isMeant: RawBuilder<unknown>): Promise<void> {
     const { rows } = await sql<{ org_id: number; agent_id: number; version: number }>`
       select org_id, agent_id, version from (

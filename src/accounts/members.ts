@@ -71,7 +71,7 @@ export async function removeMember(
   { highestRole, assertMayRevoke }: { highestRole: Role; assertMayRevoke: AssertMayRevoke },
 ): Promise<boolean> {
   // Invitations, then the user, then members: the order in which `acceptInvitation` locks them, so that the two cannot deadlock.
-  // With another open invitation the removed member could join again at once. Those stay that the caller may not withdraw.
+  // With another open invitation the removed member could join again at once. Those that the caller may not withdraw stay.
   const invitations = await withdrawInvitationsTo(transaction, actor, userId, highestRole);
   // Waits for the same person's joining of another org, which keeps the account from being deleted below.
   await transaction.selectFrom('users').select('id').where('id', '=', userId).forUpdate().execute();

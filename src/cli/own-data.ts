@@ -11,7 +11,8 @@ import { parseSecretKey } from '../setting-parsers.ts';
 /** Returns whether the backup contains the secret key. */
 export async function backUpTo(folder: string): Promise<{ hasKey: boolean }> {
   const config = loadConfig();
-  return backup(config, folder, { check: (database) => checkKeyInUse(config, database) });
+  await requireDatabase(config);
+  return backup(config, folder, (database) => checkKeyInUse(config, database));
 }
 
 /** Refuses a backup with a key that is not the database's: no server could start on what is restored from it. */

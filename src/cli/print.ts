@@ -48,7 +48,7 @@ export function oneLine(text: string): string {
   return harmless(text.replaceAll(/\s+/g, ' '));
 }
 
-/** At most so many characters, as a person counts them, and a mark if there were more. */
+/** The first characters of a text, as a person counts them, with an ellipsis if there were more. */
 export function shortened(text: string, most: number): string {
   let count = 0;
   for (const { index } of characters.segment(text)) {

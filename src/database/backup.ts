@@ -16,15 +16,10 @@ import { pack, unpack } from './tar.ts';
 
 /**
  * Writes a backup into a folder: the database, and the secret key if it is known here. A server with the embedded database must
- * be stopped first, because only one process can open it; PostgreSQL is dumped while servers use it.
+ * be stopped first, because only one process can open it; PostgreSQL is dumped while servers use it. Call `requireDatabase` before.
  */
-export async function backup(
-  config: Config,
-  folder: string,
-  { isUsed = isInstalled, check }: { isUsed?: typeof isInstalled; check?: Check } = {},
-): Promise<{ hasKey: boolean }> {
+export async function backup(config: Config, folder: string, check?: Check): Promise<{ hasKey: boolean }> {
   const { DATABASE_URL: url } = config;
-  await requireDatabase(config, isUsed);
   if (url !== undefined && check !== undefined) await checkAndClose(await openDatabase(config), check);
   const isNew = await isNewFolder(folder);
   await makeDirectory(folder);
@@ -67,10 +62,10 @@ async function checkAndClose(database: Database, check?: Check): Promise<void> {
 }
 
 /** Refuses settings that name no database of Parley: opening it would create a new, empty one. */
-export async function requireDatabase(config: Config, isUsed = isInstalled): Promise<void> {
+export async function requireDatabase(config: Config): Promise<void> {
   const embedded = join(config.PARLEY_DATA_DIR, 'db');
   if (config.DATABASE_URL !== undefined) {
-    if (!(await isUsed(config))) throw new Error('DATABASE_URL: the database has no tables of Parley; set it as the server has it');
+    if (!(await isInstalled(config))) throw new Error('DATABASE_URL: the database has no tables of Parley; set it as the server has it');
   } else if (!(await isThere(embedded))) {
     throw new Error(`${embedded} is not there: set PARLEY_DATA_DIR, or DATABASE_URL, as the server has it`);
   }
@@ -99,12 +94,12 @@ async function keyInUse(config: Config): Promise<string | undefined> {
  * Restores a backup into an empty data directory or an empty PostgreSQL database. If that fails, nothing is changed. It also throws if the
  * tables were restored into a schema in which a server would not find them, and says what to do.
  */
-export async function restore(config: Config, folder: string, isUsed = isInstalled): Promise<void> {
+export async function restore(config: Config, folder: string): Promise<void> {
   const file = join(folder, config.DATABASE_URL === undefined ? 'database.tar.gz' : 'database.dump');
   if (!(await isThere(file))) throw new Error(`${file} is not there: is ${folder} a backup of this kind of database?`);
   const embedded = join(config.PARLEY_DATA_DIR, 'db');
   if (config.DATABASE_URL !== undefined) {
-    if (await isUsed(config)) throw new Error('DATABASE_URL: the database is in use by Parley; restore into an empty one');
+    if (await isInstalled(config)) throw new Error('DATABASE_URL: the database is in use by Parley; restore into an empty one');
   } else if (await isThere(embedded)) {
     throw new Error(`${embedded} already exists; restore into an empty PARLEY_DATA_DIR`);
   }
@@ -118,7 +113,7 @@ export async function restore(config: Config, folder: string, isUsed = isInstall
     if (isNewKey) await rm(secretKeyFile(config), { force: true });
     throw error;
   }
-  if (config.DATABASE_URL !== undefined && !(await isUsed(config))) throw await namingSchema(config);
+  if (config.DATABASE_URL !== undefined && !(await isInstalled(config))) throw await namingSchema(config);
 }
 
 /** Returns whether it wrote the key. A key that already exists is never replaced: it may be the only one for another database. */

@@ -63,13 +63,13 @@ export function refusesContent(error: unknown): boolean {
 
 const unsent = new WeakSet<Error>();
 
-/** Marks and throws the reason why no connection was had. */
+/** Marks and throws the reason why there was no connection. */
 export function throwUnsent(error: Error): never {
   unsent.add(error);
   throw error;
 }
 
-/** True when no connection was had, so that the statement was certainly not carried out. */
+/** True when there was no connection, so that the statement was certainly not carried out. */
 export function isUnsent(error: unknown): boolean {
   return error instanceof Error && unsent.has(error);
 }

@@ -183,7 +183,7 @@ function refusingWrites(pool: pg.Pool, checkSpace: () => void): PostgresPool {
       const value: unknown = Reflect.get(client, name);
       if (typeof value !== 'function') return value;
       return (...args: unknown[]) => {
-        if (name === 'query' && isWrite.test(String(args[0]))) checkSpace();
+        if (name === 'query' && writeStatement.test(String(args[0]))) checkSpace();
         return Reflect.apply(value, client, args);
       };
     },
@@ -191,4 +191,4 @@ function refusingWrites(pool: pg.Pool, checkSpace: () => void): PostgresPool {
   return { connect: async () => new Proxy(await pool.connect(), checked), end: () => pool.end(), options: {} };
 }
 
-const isWrite = /^begin|\b(insert|update|delete)\b/i;
+const writeStatement = /^begin|\b(insert|update|delete)\b/i;

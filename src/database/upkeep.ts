@@ -8,7 +8,7 @@ const firstMs = 10 * 60_000;
 const everyMs = 60 * 60_000;
 /**
  * The embedded engine runs one statement at a time, and vacuuming a larger table would block all others for seconds: that is done
- * only when it is worth it, as PostgreSQL's autovacuum decides. Without it, a table whose old rows are deleted would grow for ever.
+ * only when it is worth it, as PostgreSQL's autovacuum decides. Without it, a table whose old rows are deleted would grow forever.
  */
 const smallBytes = 256 * 1024 * 1024;
 const manyDead = 0.2;

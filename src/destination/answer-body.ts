@@ -41,7 +41,7 @@ export class AnswerBody {
   read(): Promise<ReadResult> {
     const next = this.next();
     this.isFull = this.unread.length >= maxUnread;
-    // At last, because undici may add the rest, and end the body, before `resume` returns.
+    // Comes last: undici may add the rest, and end the body, before `resume` returns.
     if (!this.isGathering) this.readOn();
     return next;
   }

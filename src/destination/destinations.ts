@@ -1,20 +1,14 @@
 import type { Config } from '../config.ts';
-import { checkDestination, createGuard, type DestinationPolicy, type Guard } from './guard.ts';
-
-/** One kind of outgoing request, with its own rules and its own connections. */
-export interface Destination extends Guard {
-  /** Throws `invalid` with the reason when a URL would be refused. */
-  check(url: string): Promise<void>;
-}
+import { createGuard, type Guard } from './guard.ts';
 
 export interface Destinations {
-  webhooks: Destination;
+  webhooks: Guard;
   /** Other gateways. Those listed in PARLEY_GATEWAY_PEERS may be at any address. */
-  gateways: Destination;
+  gateways: Guard;
   /** Models and MCP servers. */
-  upstreams: Destination;
+  upstreams: Guard;
   /** The `fetch` tool: only public addresses, even where the operator allows models and MCP servers on a private network. */
-  web: Destination;
+  web: Guard;
 }
 
 type Settings = Pick<Config, 'PARLEY_WEBHOOK_ALLOW_PRIVATE' | 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' | 'PARLEY_GATEWAY_PEERS'>;
@@ -23,13 +17,9 @@ type Settings = Pick<Config, 'PARLEY_WEBHOOK_ALLOW_PRIVATE' | 'PARLEY_ALLOW_PRIV
 export function createDestinations(config: Settings): Destinations {
   const deliveries = { allowPrivate: config.PARLEY_WEBHOOK_ALLOW_PRIVATE, liftedBy: 'PARLEY_WEBHOOK_ALLOW_PRIVATE' };
   return {
-    webhooks: destination(deliveries),
-    gateways: destination({ ...deliveries, exemptOrigins: Object.keys(config.PARLEY_GATEWAY_PEERS) }),
-    upstreams: destination({ allowPrivate: config.PARLEY_ALLOW_PRIVATE_UPSTREAMS, liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' }),
-    web: destination({ allowPrivate: false, maxRedirects: 5 }),
+    webhooks: createGuard(deliveries),
+    gateways: createGuard({ ...deliveries, exemptOrigins: Object.keys(config.PARLEY_GATEWAY_PEERS) }),
+    upstreams: createGuard({ allowPrivate: config.PARLEY_ALLOW_PRIVATE_UPSTREAMS, liftedBy: 'PARLEY_ALLOW_PRIVATE_UPSTREAMS' }),
+    web: createGuard({ allowPrivate: false, maxRedirects: 5 }),
   };
-}
-
-function destination(policy: DestinationPolicy): Destination {
-  return { ...createGuard(policy), check: (url) => checkDestination(url, policy) };
 }

@@ -64,7 +64,7 @@ export function exchange(url: URL, init: RequestInit, dispatcher: Dispatcher): P
     let informational = 0;
 
     const abort = () => {
-      // As with fetch, who aborts gets nothing of what came before either.
+      // As with fetch, a caller that aborts gets nothing of what came before, either.
       answer?.discard();
       request?.abort(signal?.reason);
       // While undici is still connecting there is no request to abort: reject without waiting for the connection.
@@ -95,11 +95,11 @@ export function exchange(url: URL, init: RequestInit, dispatcher: Dispatcher): P
         try {
           resolve(new Answer(status, received, hasBody ? answer : null));
         } catch (error) {
-          // Of a compression that this version of Node does not know. From here on, failures go to the reader of the body.
+          // Thrown for a compression that this version of Node does not know. From here on, failures go to the reader of the body.
           reject(error);
           throw error;
         }
-        // Of these statuses, undici reads a body with this one only, and nobody would take it from us.
+        // The only one of these statuses with which undici reads a body, and nobody would take it from us.
         if (status === 205) void answer.cancel();
       },
       onResponseData(_controller, chunk) {

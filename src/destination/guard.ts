@@ -28,15 +28,21 @@ export interface DestinationPolicy extends Rules {
 
 export type GuardedFetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
+/** One kind of outgoing request, with its own rules and its own connections. */
 export interface Guard {
   fetch: GuardedFetch;
   /** The same for less CPU, for callers that need no whole `Response`. */
   ask(url: string | URL, init: RequestInit): Promise<Answer>;
+  /**
+   * Throws what a request to this URL would throw, so that a customer hears of it when they store the URL. A name that does
+   * not resolve now is accepted: the resolver may be down for a moment, and every connection is checked again.
+   */
+  check(url: string): Promise<void>;
 }
 
 /** The caller keeps it for the life of the process; idle connections do not keep the process running. */
 export function createGuard(policy: DestinationPolicy): Guard {
-  const exemptOrigins = exemptOriginsOf(policy);
+  const exemptOrigins = new Set((policy.exemptOrigins ?? []).map((origin) => new URL(origin).origin));
   const agents = loadOnce(() => openAgents(policy));
 
   async function send(url: URL, init: RequestInit): Promise<Answer> {
@@ -55,24 +61,20 @@ export function createGuard(policy: DestinationPolicy): Guard {
     return answer.toResponse();
   }
 
-  return { ask, fetch };
-}
+  async function check(input: string): Promise<void> {
+    const url = parseUrl(input);
+    const isExempt = exemptOrigins.has(url.origin);
+    assertUrl(url, policy, isExempt);
+    const host = hostOf(url.hostname);
+    if (isExempt || policy.allowPrivate || isIP(host) !== 0) return;
+    const deadline = AbortSignal.timeout(resolveTimeoutMs);
+    const expired = new Promise<[]>((settle) => deadline.addEventListener('abort', () => settle([]), { once: true }));
+    const addresses = await Promise.race([resolveOf(policy)(host).catch(() => []), expired]);
+    const refused = refusalOfAny(url.host, addresses, policy);
+    if (refused !== undefined) throw refused;
+  }
 
-/**
- * Throws what a request to this URL would throw, so that a customer hears of it when they store the URL. A name that does
- * not resolve now is accepted: the resolver may be down for a moment, and every connection is checked again.
- */
-export async function checkDestination(input: string | URL, policy: DestinationPolicy): Promise<void> {
-  const url = parseUrl(input);
-  const isExempt = exemptOriginsOf(policy).has(url.origin);
-  assertUrl(url, policy, isExempt);
-  const host = hostOf(url.hostname);
-  if (isExempt || policy.allowPrivate || isIP(host) !== 0) return;
-  const deadline = AbortSignal.timeout(resolveTimeoutMs);
-  const expired = new Promise<[]>((settle) => deadline.addEventListener('abort', () => settle([]), { once: true }));
-  const addresses = await Promise.race([resolveOf(policy)(host).catch(() => []), expired]);
-  const refused = refusalOfAny(url.host, addresses, policy);
-  if (refused !== undefined) throw refused;
+  return { ask, fetch, check };
 }
 
 /** Called with the first request: undici takes 8 MiB, which a server that sends no requests saves. */
@@ -86,7 +88,7 @@ async function openAgents(policy: DestinationPolicy): Promise<{ guarded: Agent; 
 
 /**
  * undici's agent has a pool for each origin and drops it when its last connection closes, unless a request is pending. One that is
- * aborted still counts as pending while its connection closes, so its pool would be kept for ever: 22 kB for each origin of which an
+ * aborted still counts as pending while its connection closes, so its pool would be kept forever: 22 kB for each origin of which an
  * answer was cut off. So the agent is told of the end of that connection once more, when the request is gone.
  */
 function poolFactory({ Pool }: typeof import('undici')): (origin: string | URL, options: Pool.Options) => Pool {
@@ -162,10 +164,6 @@ function parseUrl(input: string | URL): URL {
 
 function optionsOf({ method, headers, body, signal }: Request): RequestInit {
   return { method, headers, body, signal };
-}
-
-function exemptOriginsOf(policy: DestinationPolicy): ReadonlySet<string> {
-  return new Set((policy.exemptOrigins ?? []).map((origin) => new URL(origin).origin));
 }
 
 /** Where private addresses are allowed, names may be internal ones, which only the system knows. */

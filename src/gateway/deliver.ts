@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import type { Directory } from '../accounts/directory.ts';
 import type { Clock } from '../clock.ts';
 import type { Database, Db } from '../database/database.ts';
-import type { Destination } from '../destination/destinations.ts';
+import type { Guard } from '../destination/guard.ts';
 import { notFound, orNotFound, ServiceError } from '../errors.ts';
 import { idOf } from '../ids.ts';
 import { queueForGateways } from '../outbox/gateway-deliveries.ts';
@@ -20,7 +20,7 @@ interface DeliveryParts {
   database: Database;
   directory: Directory;
   turns: Turns;
-  destination: Destination;
+  destination: Guard;
   clock: Clock;
   identity: GatewayIdentity;
 }

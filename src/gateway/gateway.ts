@@ -2,7 +2,7 @@ import type { Agent } from '../accounts/agents.ts';
 import type { Directory } from '../accounts/directory.ts';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
-import type { Destination } from '../destination/destinations.ts';
+import type { Guard } from '../destination/guard.ts';
 import { ServiceError } from '../errors.ts';
 import { newId } from '../ids.ts';
 import { dropSession } from '../session/drop-sessions.ts';
@@ -30,7 +30,7 @@ export interface GatewayParts {
   settings: Settings;
   log: SessionLog;
   turns: Turns;
-  destination: Destination;
+  destination: Guard;
   clock: Clock;
   logger: Logger;
   identity: GatewayIdentity;

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Directory } from '../accounts/directory.ts';
 import type { Db } from '../database/database.ts';
-import type { Destination } from '../destination/destinations.ts';
+import type { Guard } from '../destination/guard.ts';
 import { orNotFound, ServiceError } from '../errors.ts';
 import type { Participant } from '../session/participants.ts';
 import { findSession, type Session } from '../session/sessions.ts';
@@ -32,13 +32,13 @@ function senderOf(event: GatewayEvent, ownUrl: string | undefined, theirSession?
 }
 
 /** Refuses a sender whose gateway could not be sent the replies. */
-export async function checkSender(event: GatewayEvent, ownUrl: string | undefined, destination: Destination): Promise<void> {
+export async function checkSender(event: GatewayEvent, ownUrl: string | undefined, destination: Guard): Promise<void> {
   const elsewhere = senderGateway(event, ownUrl);
   if (elsewhere !== undefined) await checkGateway(elsewhere, 'sender_gateway_url', destination);
 }
 
 /** Refuses a gateway that we could not send to. The length is limited because the URL is stored with each participant and delivery. */
-export async function checkGateway(url: string, field: string, destination: Destination): Promise<void> {
+export async function checkGateway(url: string, field: string, destination: Guard): Promise<void> {
   if (url.length > maxUrlLength) throw new ServiceError('invalid', `${field}: at most ${maxUrlLength} characters once encoded`);
   await destination.check(url);
 }

@@ -1,4 +1,3 @@
-import type { ReleaseConfig, SubAgentConfig } from '../release-config.ts';
 import type { Entry, SessionState } from '../session/state.ts';
 import type { AssistantPart, PromptMessage, ToolResultPart } from './model.ts';
 import { valueLength } from './models/estimate-tokens.ts';
@@ -45,10 +44,6 @@ function takeEntry({ messages, silent }: Prompt, entry: Entry): void {
 /** A message between participants that no turn answers. */
 export function isSilent(entry: Entry): boolean {
   return entry.type === 'user' && entry.message.silent === true;
-}
-
-export function subAgentOf(release: ReleaseConfig, name: string): SubAgentConfig {
-  return release.agents.find((agent) => agent.name === name) ?? { name, instructions: release.instructions };
 }
 
 /** Roughly how many characters an entry adds to the prompt. */
@@ -132,7 +127,7 @@ function addResult(messages: PromptMessage[], result: ToolResultPart): void {
 
 /**
  * Lets a turn that ended on a tool's result end with words. Strict servers want no user right after a tool, and Anthropic would take what
- * follows for the same turn, in which Claude up to 4.5 refuses to think if it has not from its start.
+ * follows for the same turn, in which Claude up to 4.5 refuses to think unless it has from its start.
  */
 function closeTurn(messages: PromptMessage[]): void {
   closeOpenCalls(messages);

@@ -1,3 +1,4 @@
+import { subAgentOf } from '../release-config.ts';
 import type { ApprovalRequested, NewEvent, StopReason } from '../session/events.ts';
 import type { CallState, SessionState, TurnState } from '../session/state.ts';
 import { addUsage, noUsage, type Usage } from '../session/usage.ts';
@@ -6,7 +7,6 @@ import { condense } from './condense.ts';
 import type { Answer } from './draft.ts';
 import { ModelError } from './model.ts';
 import { decidePermission } from './permissions.ts';
-import { subAgentOf } from './prompt.ts';
 import { streamAnswer } from './stream-answer.ts';
 import { recordedOutput, type Tool, type ToolOutcome } from './tool.ts';
 import { maxTurnCharacters, turnLength } from './turn-length.ts';
@@ -29,7 +29,7 @@ export async function* runTurn(
     let mayHaveBegun = recovered;
     for (;;) {
       for (const call of turn.calls.filter((candidate) => !candidate.finished)) {
-        if (isInterrupted(turn, signal) || turnLength(state) > maxTurnCharacters) break;
+        if (forcedEnd(run) !== undefined) break;
         const point = await settleCall(run, call, mayHaveBegun);
         yield point;
         if (point.type === 'pause') return;
@@ -37,16 +37,9 @@ export async function* runTurn(
       }
       // Calls that the model requests from here on cannot have begun in an earlier run.
       mayHaveBegun = false;
-      if (isInterrupted(turn, signal)) {
-        yield interruptedEnd(turn);
-        return;
-      }
-      if (turnLength(state) > maxTurnCharacters) {
-        yield tooLongEnd(turn);
-        return;
-      }
-      if (turn.step >= world.release.limits.max_steps) {
-        yield { type: 'end', events: [ended(turn, 'max_steps', noUsage)] };
+      const end = forcedEnd(run) ?? endAfterLastStep(run);
+      if (end !== undefined) {
+        yield end;
         return;
       }
       const agent = subAgentOf(world.release, turn.agent);
@@ -69,6 +62,17 @@ export async function* runTurn(
     else if (cause instanceof ModelError) yield { type: 'end', events: [...events, failed(charged, cause)] };
     else throw error;
   }
+}
+
+/** The end of a turn that may do nothing more; undefined if it may go on. */
+function forcedEnd({ state, turn, signal }: TurnRun): CommitPoint | undefined {
+  if (isInterrupted(turn, signal)) return interruptedEnd(turn);
+  return turnLength(state) > maxTurnCharacters ? tooLongEnd(turn) : undefined;
+}
+
+function endAfterLastStep({ turn, world }: TurnRun): CommitPoint | undefined {
+  if (turn.step < world.release.limits.max_steps) return undefined;
+  return { type: 'end', events: [ended(turn, 'max_steps', noUsage)] };
 }
 
 /** The model's answer. Undefined if the conversation was too long for the model and has been condensed: then it is to be asked again. */

@@ -1,3 +1,4 @@
+import { modelConfigOf } from '../release-config.ts';
 import type { TurnState } from '../session/state.ts';
 import { addUsage, noUsage, type Usage } from '../session/usage.ts';
 import { storable, storableJson } from '../text/storable.ts';
@@ -17,7 +18,7 @@ export async function* streamAnswer(step: ModelStep): AsyncGenerator<TurnYield, 
     messages: buildPrompt(state),
     tools,
     thinking: turn.message?.thinking ?? false,
-    settings: (agent.model ?? world.release.model).settings,
+    settings: modelConfigOf(world.release, agent).settings,
     received: 0,
   };
   let draft = new Draft(step, turn.step + 1);

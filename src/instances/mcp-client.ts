@@ -182,7 +182,7 @@ class LimitedTransport extends StreamableHTTPClientTransport {
   }
 }
 
-/** The answer in a response of HTTP 400 or 404, which servers of the current revision give to a method that they do not know, for one. */
+/** The answer in a response with HTTP 400 or 404, as servers of the current revision send for a method that they do not know. */
 function refusalIn(failure: unknown, id: RequestId): JSONRPCErrorResponse | undefined {
   if (!(failure instanceof SdkHttpError) || (failure.status !== 400 && failure.status !== 404)) return undefined;
   const answer = parseJson(String(failure.data.text));
@@ -197,7 +197,7 @@ function limitedFetch(fetch: McpFetch): McpFetch {
     const resumesAnswer = new Headers(init.headers).has('last-event-id');
     // Servers announce changes of their tool list, which a release has pinned.
     if (init.method === 'GET' && !resumesAnswer) return notOffered();
-    // The client would go on for ever, also when nobody waits for the answer any more; with this response it gives up.
+    // The client would go on forever, even when nobody waits for the answer any more; with this response it gives up.
     if (resumesAnswer && ++received.resumptions > maxResumptions) return notOffered();
     if (!resumesAnswer && !isNextPage(init.body)) received = nothingReceived();
     return limitAnswer(await fetch(url, init), received);

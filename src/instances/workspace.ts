@@ -25,8 +25,8 @@ export async function dropFilesOf(transaction: Db, instance: Instance): Promise<
 }
 
 /**
- * Deletes the files of deleted agents, which nobody can reach, in small steps that do not hold up the turns of their org for long: so many
- * files, or bytes, in each.
+ * Deletes the files of deleted agents, which nobody can reach, in small steps that do not hold up the turns of their org for long: each
+ * takes at most `batch` files, and ends with the one that reaches `bytes`.
  */
 export async function dropFilesOfDeletedAgents(
   db: Db,
@@ -93,7 +93,7 @@ export function workspaceOf(db: Db, instance: Instance): Workspace {
 
 type Written = Extract<FileChange, { content: Uint8Array }>;
 
-/** As many at a time as have a megabyte together. */
+/** In parts of a megabyte at most, unless one change alone has more. */
 function* inParts(changes: readonly Written[]): Generator<Written[]> {
   let part: Written[] = [];
   let bytes = 0;

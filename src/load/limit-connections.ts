@@ -23,7 +23,7 @@ export function limitConnections(server: Server, logger: Logger, max = connectio
   });
 }
 
-/** How many connections a process takes that may open so many files. */
+/** How many connections are taken by a process that may open this many files. */
 export function connectionsFor(openFiles: number): number {
   return Math.floor(Math.max(openFiles / 8, openFiles - Math.max(leastOwn, openFiles / 4)));
 }

@@ -22,7 +22,7 @@ export interface AttemptParts {
   /** For deliveries to other gateways. */
   gatewayFetch: GuardedFetch;
   secrets: SecretBox;
-  /** Keys to sign in to other gateways with, by their URL. */
+  /** Keys to sign in to other gateways with, by their URL in the spelling of `gatewayUrl`. */
   peers: Readonly<Record<string, string>>;
   /** For one attempt, including the receiver's response. */
   timeoutMs?: number;
@@ -86,8 +86,7 @@ function gatewayHeaders(delivery: ClaimedDelivery, parts: AttemptParts): Record<
 
 /** A key is sent only to the gateway that it is configured for. */
 function peerKey(peers: Readonly<Record<string, string>>, url: string): string | undefined {
-  const found = Object.entries(peers).find(([peer]) => URL.canParse(peer) && url === deliveriesUrl(new URL(peer).href));
-  return found?.[1];
+  return Object.entries(peers).find(([peer]) => url === deliveriesUrl(peer))?.[1];
 }
 
 function isCurrent(until: Date | null, now: Date): boolean {

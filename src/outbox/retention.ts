@@ -15,7 +15,7 @@ const isDone = {
 };
 
 /**
- * Deletes deliveries and events older than so many days, in small steps that do not block others. It uses the clock of the
+ * Deletes deliveries and events older than this many days, in small steps that do not block others. It uses the clock of the
  * database, because a process whose own clock is weeks ahead would delete too much.
  */
 export async function dropOldDeliveries(db: Db, days: number): Promise<void> {

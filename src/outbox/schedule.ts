@@ -5,7 +5,6 @@ const hour = 60 * minute;
 /** The wait before each attempt, counted from the previous one. */
 const steps = [0, 5 * second, 5 * minute, 30 * minute, 2 * hour, 5 * hour, 10 * hour, 10 * hour];
 
-export const maxAttempts = steps.length;
 const jitter = 0.2;
 
 /**

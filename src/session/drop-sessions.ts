@@ -57,7 +57,7 @@ export async function dropLeftovers(db: Db, feed: Feed, signal?: AbortSignal): P
   await dropEach(rows, feed, drop, signal);
 }
 
-/** After so many failures one after the other it is not the sessions that are at fault. */
+/** After this many failures in a row, it is not the sessions that are at fault. */
 const mostFailures = 20;
 
 /** Drops each, and tells who follows it. One that fails keeps no other from being dropped; that it failed is thrown at the end. */

@@ -1,14 +1,14 @@
 import { Drafts } from './drafts.ts';
 import { isStored, type LiveFragment, type SessionUpdate } from './events.ts';
 
-/** The inbox of a watcher that has not taken so many updates is emptied: the watcher reads them from the log instead. */
+/** An inbox with this many updates is emptied: its watcher reads them from the log instead. */
 const maxPending = 1_024;
 /** Shared by all empty inboxes, of which there can be thousands. */
 const nothing: SessionUpdate[] = [];
 /** Stands for "anything may have been written". */
 const unknownSeq = Number.MAX_SAFE_INTEGER;
 
-/** Brings updates of sessions to their watchers in this process. Of stored events, other processes only send notices to look again. */
+/** Brings updates of sessions to their watchers in this process. For stored events, other processes only send notices to look again. */
 export class Feed {
   private readonly subscriptions = new Map<string, Set<Subscription>>();
   private readonly drafts = new Drafts();
@@ -171,7 +171,7 @@ export class Subscription {
   }
 
   /**
-   * The log was read to its end, at `cursor`, when so many notices had come. Unless there is a newer one, the watcher has everything.
+   * The log was read to its end, at `cursor`, when this many notices had come. Unless there is a newer one, the watcher has everything.
    * A log that ends before the seq that a notice named was dropped meanwhile.
    */
   caughtUp(cursor: number, notices: number, foundNews: boolean): void {

@@ -32,7 +32,7 @@ const maxBatchText = 2 ** 20;
 const maxGatherMs = 20;
 const gatherMsPerOperation = 2;
 const enoughOperations = 20;
-/** Some seconds of work for the database: a message behind so many would be answered too late. */
+/** Some seconds of work for the database: a message behind that many operations would be answered too late. */
 const maxWaiting = 4_096;
 /** How long a message may wait for the statements before its own when one of them has failed, and a running turn for a connection. */
 const patienceMs = 5_000;

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 
-/** The state of a session as a person sees it. `waiting`: for an approval. `failed`: the last that happened is that a turn failed. */
+/** The state of a session as a person sees it. `waiting`: for an approval. `failed`: the last thing that happened is that a turn failed. */
 type Activity = 'running' | 'waiting' | 'failed' | 'idle' | 'stopped';
 
 export interface SessionSearch {
@@ -75,7 +75,7 @@ async function readPage(db: Db, orgId: number, search: SessionSearch, horizon: F
   return { sessions: rows, horizon };
 }
 
-/** How far back a scan of so many sessions goes: to where the first of its sources has used up its equal share of them. */
+/** How far back a scan of this many sessions goes: to where the first of its sources has used up its equal share of them. */
 async function findHorizon(db: Db, orgId: number, search: SessionSearch, maxScanned: number): Promise<FoundPage['horizon']> {
   const counted = await sql<{ count: number }>`select count(*)::integer as count from ${sources(orgId, search)}`.execute(db);
   const share = Math.ceil(maxScanned / Math.max(1, counted.rows[0]?.count ?? 1));

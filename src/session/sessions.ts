@@ -3,7 +3,6 @@ import type { Db } from '../database/database.ts';
 import type { Schema, Surface } from '../database/schema.ts';
 import { isSessionId } from '../ids.ts';
 import type { PermissionMode } from '../release-config.ts';
-import type { MessageReceived, RequestEcho } from './events.ts';
 import type { Participant } from './participants.ts';
 import type { PendingInput } from './pending-input.ts';
 
@@ -50,64 +49,6 @@ export async function findSession(db: Db, orgId: number, sessionId: string): Pro
 export async function isTakenId(db: Db, sessionId: string): Promise<boolean> {
   if (!isSessionId(sessionId)) return false;
   return (await db.selectFrom('sessions').select('id').where('id', '=', sessionId).executeTakeFirst()) !== undefined;
-}
-
-/** The session of a turn, and the fields of its request that the response repeats; undefined if the response was deleted. */
-export async function findTurnOfResponse(
-  db: Db,
-  orgId: number,
-  turnId: string,
-  responseId: string,
-): Promise<{ session: Session; echo: RequestEcho } | undefined> {
-  const row = await db
-    .selectFrom('sessions')
-    .innerJoin('turns', 'turns.session_id', 'sessions.id')
-    .leftJoin('deleted_responses', (join) => join.on('deleted_responses.id', '=', responseId))
-    .selectAll('sessions')
-    .select(sql<RequestEcho | null>`turns.input -> 'echo'`.as('echo'))
-    .where('turns.id', '=', turnId)
-    .where('sessions.org_id', '=', orgId)
-    .where('deleted_responses.id', 'is', null)
-    .executeTakeFirst();
-  return row === undefined ? undefined : { session: sessionFrom(row), echo: row.echo ?? {} };
-}
-
-/** The message of a turn, and its seq; null while it waits for its turn. */
-export async function findTurnInput(
-  db: Db,
-  orgId: number,
-  turnId: string,
-): Promise<{ input: MessageReceived; firstSeq: number | null } | undefined> {
-  const row = await db
-    .selectFrom('turns')
-    .select(['first_seq', sql<MessageReceived>`input`.as('input')])
-    .where('id', '=', turnId)
-    .where('org_id', '=', orgId)
-    .executeTakeFirst();
-  return row === undefined ? undefined : { input: row.input, firstSeq: row.first_seq };
-}
-
-/** The session in which an approval was asked for. */
-export async function findSessionOfApproval(db: Db, orgId: number, requestId: string): Promise<Session | undefined> {
-  const row = await db
-    .selectFrom('sessions')
-    .innerJoin('approvals', 'approvals.session_id', 'sessions.id')
-    .selectAll('sessions')
-    .where('approvals.request_id', '=', requestId)
-    .where('sessions.org_id', '=', orgId)
-    .executeTakeFirst();
-  return row === undefined ? undefined : sessionFrom(row);
-}
-
-/** How an approval was answered; undefined while it was not. */
-export async function findDecision(db: Db, orgId: number, requestId: string): Promise<string | undefined> {
-  const row = await db
-    .selectFrom('approvals')
-    .select('decision')
-    .where('request_id', '=', requestId)
-    .where('org_id', '=', orgId)
-    .executeTakeFirst();
-  return row?.decision ?? undefined;
 }
 
 export async function reactivateSession(db: Db, orgId: number, sessionId: string): Promise<void> {

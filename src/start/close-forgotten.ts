@@ -2,7 +2,7 @@ import type { Worker } from 'node:cluster';
 import { fieldOf } from '../text/json.ts';
 
 /**
- * Closes the connections that node:cluster forgets: their clients would wait for ever. The primary process hands a connection to a worker
+ * Closes the connections that node:cluster forgets: their clients would wait forever. The primary process hands a connection to a worker
  * with a numbered message (`newconn`). The worker answers with that number: it took the connection, or refuses it, because it no longer
  * listens. Two kinds are forgotten:
  * - Those that a worker had not answered when it died.

@@ -34,7 +34,7 @@ import { maxFileBytes } from '../workspace-limits.ts';
 import { createCourier, createGateway, createLeases, createMaterializer, createRunner } from './context-parts.ts';
 import { sweepExpiredRows } from './expired-rows.ts';
 
-/** Creates everything that lives as long as the process. It is closed in the reverse order, also when the start fails halfway. */
+/** Creates everything that lives as long as the process. It is closed in the reverse order, even when the start fails halfway. */
 export async function createContext(config: Config, clock: Clock = systemClock): Promise<Context> {
   await using opened = new AsyncDisposableStack();
   const logger = createLogger(config.PARLEY_LOG_LEVEL);

@@ -60,17 +60,21 @@ export async function runWorkers(count: number, config: Config): Promise<void> {
     workers.add(worker);
     answerMetrics(worker, workers, count);
     closeForgottenBy(worker);
-    worker.on('message', (message: unknown) => {
-      if (message === leaving && stopping) tell(worker, answers.stopping);
-      if (message === leaving && !stopping) {
-        isReplaced = true;
-        process.stderr.write(`parley: process ${worker.process.pid} was told to stop; another is started\n`);
-        start(worker);
-      }
-      if (message === serving && leaver !== undefined) tell(leaver, answers.replaced);
-      if (message !== serving || hasServed) return;
+    const onLeaving = () => {
+      if (stopping) return tell(worker, answers.stopping);
+      isReplaced = true;
+      process.stderr.write(`parley: process ${worker.process.pid} was told to stop; another is started\n`);
+      start(worker);
+    };
+    const onServing = () => {
+      if (leaver !== undefined) tell(leaver, answers.replaced);
+      if (hasServed) return;
       hasServed = true;
       for (let index = 1; index < count; index += 1) start();
+    };
+    worker.on('message', (message: unknown) => {
+      if (message === leaving) onLeaving();
+      if (message === serving) onServing();
     });
     worker.on('exit', (code, signal) => {
       workers.delete(worker);

@@ -2,7 +2,7 @@ import { write, writeSync } from 'node:fs';
 import { errorCode } from '../errors.ts';
 
 const stdout = 1;
-/** Lines beyond so many characters are dropped: nobody reads the output, or not fast enough. */
+/** Lines beyond this many characters are dropped: nobody reads the output, or not fast enough. */
 const maxQueued = 16 * 1024 * 1024;
 /** Characters of one write. Kept small: when the process exits during a write, it cannot tell how much of it was done. */
 const maxWrite = 64 * 1024;

@@ -94,7 +94,7 @@ function createSpans(tracer: Tracer, api: typeof import('@opentelemetry/api'), c
         yield part;
       }
     } catch (error) {
-      // Who stops an answer, or lets go of its turn, has had no error.
+      // An answer that was stopped, or whose turn was let go of, has had no error.
       const isStopped = error instanceof TurnAborted && error.why !== 'timeout';
       if (!isStopped) span.setStatus({ code: api.SpanStatusCode.ERROR });
       if (!isStopped && error instanceof Error) span.setAttribute('error.type', errorType(error));

@@ -8,8 +8,8 @@ import { mcpToolGuard } from '../harness/tools/mcp.ts';
 import type { McpConnections } from '../instances/mcp-connections.ts';
 import { type McpMethod, mcpMethods } from '../instances/mcp-methods.ts';
 import type { McpServerConfig } from '../release-config.ts';
+import { readGrants } from '../session/approvals.ts';
 import type { Session } from '../session/sessions.ts';
-import { grantKey } from '../session/state.ts';
 import { isRecord } from '../text/json.ts';
 import { mcpTarget } from './mcp-target.ts';
 import type { SessionSetting, Settings } from './settings.ts';
@@ -80,23 +80,12 @@ async function assertPermitted(database: Database, { session, setting, release, 
   const { world } = setting;
   const pinned = release.pinnedTools.find((tool) => tool.server === server.name && tool.name === params.name);
   if (pinned === undefined) throw new ServiceError('bad-request', 'params.name: the release has no such tool');
-  const grants = await readGrants(database, session.id);
+  const grants = await readGrants(database.db, session.id);
   const { permissions } = world.release;
   const { action } = decidePermission(mcpToolGuard(pinned), params.arguments ?? {}, permissions.rules, grants, world.permissionMode);
   if (action === 'allow') return;
   const message = action === 'deny' ? 'This tool is not permitted for this agent.' : 'This tool needs an approval for the session first.';
   throw new ServiceError('forbidden', message, { code: action === 'deny' ? 'tool_denied' : 'approval_required' });
-}
-
-/** The session's grants as `foldSession` would find them, without reading the whole log. */
-async function readGrants(database: Database, sessionId: string): Promise<Set<string>> {
-  const rows = await database.db
-    .selectFrom('approvals')
-    .select('request')
-    .where('session_id', '=', sessionId)
-    .where('decision', '=', 'approve_session')
-    .execute();
-  return new Set(rows.map(({ request }) => grantKey(request.tool, request.pattern)));
 }
 
 /** Leaves out tools that the server has added since the release was made: they are not the agent's. */

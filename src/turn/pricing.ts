@@ -1,9 +1,8 @@
 import { costMicros, type PriceOverrides, priceOf } from '../harness/models/prices.ts';
-import { subAgentOf } from '../harness/prompt.ts';
-import type { ModelConfig, ReleaseConfig } from '../release-config.ts';
+import { type ModelConfig, modelConfigOf, type ReleaseConfig, subAgentOf } from '../release-config.ts';
 import { noUsage, type Usage } from '../session/usage.ts';
 
-/** What the turns of a release cost, and what of it comes from prepaid credits because the customer's own keys do not pay for it. */
+/** What the turns of a release cost, and how much of that comes from prepaid credits, as the customer's own keys do not pay for it. */
 export class Pricing {
   /** Providers of the release, and whether the customer has a key of their own for each now. */
   readonly ownKeys: Map<string, boolean>;
@@ -14,7 +13,7 @@ export class Pricing {
   constructor(config: ReleaseConfig, overrides: PriceOverrides) {
     this.config = config;
     this.overrides = overrides;
-    this.models = config.agents.map((agent) => agent.model ?? config.model);
+    this.models = config.agents.map((agent) => modelConfigOf(config, agent));
     const providers = [config.model, ...this.models].map((model) => model.provider);
     this.ownKeys = new Map(providers.filter((provider) => provider !== 'offline').map((provider) => [provider, false]));
   }
@@ -34,7 +33,7 @@ export class Pricing {
    * those calls were made with the customer's own key: only then are they free.
    */
   price(subAgent: string, usage: Usage, calledOnOwnKey: ReadonlyMap<string, boolean>) {
-    const model = subAgentOf(this.config, subAgent).model ?? this.config.model;
+    const model = modelConfigOf(this.config, subAgentOf(this.config, subAgent));
     return { model: `${model.provider}/${model.name}`, ...this.priceOf(model, usage, calledOnOwnKey) };
   }
 
@@ -43,7 +42,7 @@ export class Pricing {
     return this.priceAtMost(1).creditMicros > 0;
   }
 
-  /** The highest price of so many tokens, since the turn may be handed to any sub-agent. */
+  /** The highest price of this many tokens, since the turn may be handed to any sub-agent. */
   priceAtMost(tokens: number): { costMicros: number; creditMicros: number } {
     const prices = this.models.map((model) => this.priceOfAll(model, tokens));
     return {

@@ -25,7 +25,7 @@ interface Failure {
   at: Date;
 }
 
-/** Failures and durations are taken from at most so many of the newest turns, so that a busy hour costs no more than that. */
+/** Failures and durations are taken from at most this many of the newest turns, so that a busy hour costs no more than that. */
 const sampleSize = 5_000;
 const shownFailures = 5;
 const messageLength = 200;

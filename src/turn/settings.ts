@@ -9,7 +9,7 @@ import { sleep } from '../harness/sleep.ts';
 import type { Tool, Workspace } from '../harness/tool.ts';
 import type { TurnWorld } from '../harness/turn-world.ts';
 import { newId } from '../ids.ts';
-import type { ModelConfig, SubAgentConfig } from '../release-config.ts';
+import { type ModelConfig, modelConfigOf, type SubAgentConfig } from '../release-config.ts';
 import { findSession, type Session } from '../session/sessions.ts';
 import { atMost } from '../work/at-most.ts';
 import { Pricing } from './pricing.ts';
@@ -161,7 +161,7 @@ export class Settings {
     const tools = new Map<string, Tool[]>();
     const pricing = new Pricing(config, parts.prices);
     const modelOf = async (agent: SubAgentConfig, holdsNoCredits: boolean, calledOnOwnKey: Map<string, boolean>) => {
-      const modelConfig = agent.model ?? config.model;
+      const modelConfig = modelConfigOf(config, agent);
       const { provider } = modelConfig;
       const { model, isOnOwnKey } = await parts.modelFor(session.orgId, modelConfig);
       const isPaid = isOnOwnKey || !pricing.costsSomething(modelConfig);

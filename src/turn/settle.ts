@@ -9,7 +9,7 @@ import { noUsage, subtractUsage, type Usage, wireUsage } from '../session/usage.
 /** What is needed to charge for a turn's tokens. */
 export interface Accounting {
   agentSlug: string;
-  /** Cost of the usage on the model of this sub-agent; `creditMicros` is what of it comes from prepaid credits. */
+  /** Cost of the usage on the model of this sub-agent; `creditMicros` is the part of it that comes from prepaid credits. */
   price(subAgent: string, usage: Usage): { model: string; costMicros: number; creditMicros: number };
 }
 

@@ -2,6 +2,7 @@ import { createInterface } from 'node:readline';
 import type { Command } from 'commander';
 import { errorMessage } from '../../errors.ts';
 import { agentRoutes, call, stream } from '../api.ts';
+import { ignoreRepeated } from '../ignore-repeated.ts';
 import { harmless, oneLine } from '../print.ts';
 
 interface Frame {
@@ -65,17 +66,13 @@ function fail(message: string): void {
 /** While an answer is awaited, the first Ctrl-C stops it on the server. A second one ends the program, as Ctrl-C does otherwise. */
 async function stoppable(session: Session, answer: () => Promise<void>): Promise<void> {
   const stop = () => {
+    ignoreRepeated(['SIGINT']);
     process.off('SIGINT', stop);
-    // Under npm, one Ctrl-C arrives twice, from the terminal and from npm: ignore the second for a moment.
-    process.on('SIGINT', ignore);
-    setTimeout(() => process.off('SIGINT', ignore), 1_000).unref();
     interrupt(session).catch((error: unknown) => fail(`could not stop the answer: ${errorMessage(error)}`));
   };
   process.on('SIGINT', stop);
   await answer().finally(() => process.off('SIGINT', stop));
 }
-
-function ignore(): void {}
 
 async function interrupt({ agent, id }: Session): Promise<void> {
   await call('POST', `${await agentRoutes(agent)}/managed-agents/sessions/${id}/events`, { type: 'user.interrupt' });

@@ -71,7 +71,7 @@ function isPiped(): boolean {
   return output.isFIFO() || output.isSocket();
 }
 
-/** Of a request, what a person is asked; the rest of it would fill the line. */
+/** For a request, what a person is asked; the rest of it would fill the line. */
 function summary(entry: Row): string {
   const { seq: _seq, type: _type, session_id: _session, created_at: _at, turn_id: _turn, ...rest } = entry;
   const { stop_reason, request_id, pending_input: request } = rest;

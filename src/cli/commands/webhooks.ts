@@ -6,6 +6,7 @@ import { errorMessage } from '../../errors.ts';
 import { list } from '../../setting-parsers.ts';
 import { call, fetchReason } from '../api.ts';
 import { requireSome, url as urlOf } from '../given.ts';
+import { ignoreRepeated } from '../ignore-repeated.ts';
 import { harmless, oneLine, print, type Row, table } from '../print.ts';
 
 type Endpoint = Row & { event_types: string[] };
@@ -133,14 +134,11 @@ async function listen(forward: string, events: string[]): Promise<void> {
       throw error;
     },
   );
-  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
   const leave = () => {
-    // Under npm, one Ctrl-C arrives twice: ignore the second for a moment. After that, a signal ends the program as it does otherwise.
-    for (const signal of signals) process.off(signal, leave).on(signal, ignore);
-    setTimeout(() => {
-      for (const signal of signals) process.off(signal, ignore);
-    }, 1_000).unref();
-    process.stdout.off('error', leave).on('error', ignore);
+    ignoreRepeated(signals);
+    for (const signal of signals) process.off(signal, leave);
+    process.stdout.off('error', leave).on('error', () => {});
     call('DELETE', pathOf(endpoint.id)).then(
       () => process.exit(0),
       (error: unknown) => {
@@ -154,8 +152,6 @@ async function listen(forward: string, events: string[]): Promise<void> {
   process.stdout.removeAllListeners('error').on('error', leave);
   process.stdout.write(`Forwarding to ${forward}. Signing secret: ${secret}\nPress Ctrl-C to quit.\n`);
 }
-
-function ignore(): void {}
 
 function pathOf(id: string | number): string {
   return `/api/webhook_endpoints/${encodeURIComponent(id)}`;

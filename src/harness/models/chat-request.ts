@@ -50,7 +50,7 @@ function chatMessages(call: ModelCall, host: string): ChatMessage[] {
   return messages;
 }
 
-/** Where a server wants its thoughts back, it wants some of every answer, also if it did not think or another model answered. */
+/** Where a server wants its thoughts back, it wants some with every answer, even if it did not think or another model answered. */
 function addMissingThoughts(messages: readonly ChatMessage[]): void {
   const answers = messages.filter((message) => message.role === 'assistant');
   if (!answers.some((answer) => answer.reasoning_content !== undefined)) return;
@@ -120,7 +120,7 @@ function reasoningDetails(calls: readonly ToolCallPart[], host: string): JsonObj
   return details.map((entry) => (typeof entry.id === 'string' ? { ...entry, id: sentIds.get(entry.id) ?? entry.id } : entry));
 }
 
-/** Undefined if it is of another host, which may have fields that this one refuses. What was kept before hosts were has none. */
+/** Undefined if it is of another host, which may have fields that this one refuses. What was kept before hosts were recorded names none. */
 function ownMetadata(part: { providerMetadata?: Record<string, unknown> }, host: string): JsonObject | undefined {
   const own = part.providerMetadata?.[metadataKey];
   return isJsonObject(own) && (own.host === undefined || own.host === host) ? own : undefined;

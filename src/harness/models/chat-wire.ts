@@ -2,10 +2,10 @@ import { type Model, type ModelCall, ModelError, type ModelPart } from '../model
 import { createChatAnswer } from './chat-answer.ts';
 import { chatBody, metadataKey } from './chat-request.ts';
 import { contextLimitOf } from './context-limits.ts';
-import { createEventSplitter } from './event-data.ts';
+import { type BodyReader, endReading } from './end-reading.ts';
+import { createEventSplitter } from './event-splitter.ts';
 import { brokenOf, type Called, failureOf, maxStreamBytes, readFailure, tooLong } from './model-failure.ts';
 import { readSettings } from './read-settings.ts';
-import { type BodyReader, releaseReader } from './release-reader.ts';
 
 const maxErrorBytes = 64 * 1024;
 const maxBodyBytes = 8 * 1024 * 1024;
@@ -84,7 +84,7 @@ export function createChatModel(name: string, { baseUrl, apiKey, ask }: ChatSett
       throw failure;
     } finally {
       if (whole && performance.now() - askedAt > longSilenceMs) mayAnswerWhole = false;
-      releaseReader(reader, isComplete);
+      endReading(reader, isComplete);
     }
   }
 

@@ -8,7 +8,7 @@ import { readTurn, type TurnSoFar } from './offline-turn.ts';
 
 const provider = 'offline';
 const contextLimit = 128_000;
-/** After so many words, the event loop gets to do other work. */
+/** After this many words, the event loop gets to do other work. */
 const wordsInOneGo = 512;
 
 /** A model that needs no key and no network, and always gives the same answer to the same conversation. */

@@ -4,10 +4,10 @@ import { isJsonObject, isRecord, type JsonObject } from '../../text/json.ts';
 import { loadOnce } from '../../work/load-once.ts';
 import { type Model, type ModelCall, ModelError, type ModelPart } from '../model.ts';
 import { contextLimitOf } from './context-limits.ts';
+import { endReading } from './end-reading.ts';
 import { estimateUsage } from './estimate-tokens.ts';
 import { brokenOf, type Called, cutOff, failureOf, maxAnswerCharacters, maxStreamBytes, readFailure, tooLong } from './model-failure.ts';
 import { readSettings } from './read-settings.ts';
-import { releaseReader } from './release-reader.ts';
 import { createPartReader } from './sdk-parts.ts';
 import { beganWithoutThoughts, markCachePoints, toSdkPrompt, toSdkTools } from './sdk-prompt.ts';
 import { type SdkProvider, type SdkSettings, sdkProviders } from './sdk-providers.ts';
@@ -47,7 +47,7 @@ export function createSdkModel(provider: keyof typeof sdkProviders, name: string
     } catch (error) {
       throw signal.aborted ? signal.reason : toModelError(called, error);
     } finally {
-      releaseReader(reader, isComplete);
+      endReading(reader, isComplete);
       if (!isComplete) left.abort();
     }
   }

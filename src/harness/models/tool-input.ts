@@ -20,7 +20,7 @@ export function toolInputObject(input: unknown): JsonObject {
   return isJsonObject(input) ? input : { invalid_input: typeof input === 'string' ? input : JSON.stringify(input) };
 }
 
-/** A model may call a tool that it made up. Providers refuse a name that is not made like this, also in every later call that holds it. */
+/** A model may call a tool that it made up. Providers refuse a name with other characters, and every later call that contains it. */
 export function sentToolName(name: string): string {
   return name.replace(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) || 'unknown';
 }

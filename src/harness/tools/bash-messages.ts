@@ -17,7 +17,7 @@ export interface ShellResult {
   changes: FileChange[];
   /** Why a workspace cannot keep the changes, which are then left out. */
   problem?: string | undefined;
-  /** What of the command's changes a workspace cannot keep. */
+  /** Which of the command's changes a workspace cannot keep. */
   notes: string[];
 }
 

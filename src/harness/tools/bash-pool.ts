@@ -131,6 +131,6 @@ export function shellProcesses({ cores, memory }: { cores: number; memory: numbe
   return Math.max(2, Math.min(Math.round(cores), Math.round(memory / 2 ** 30)));
 }
 
-/** A process is replaced after so many commands, or so much time, so that nothing accumulates in it. */
+/** A process is replaced after this many commands, or this much time, so that nothing accumulates in it. */
 const maxCommands = 200;
 const maxBusyMs = 30_000;

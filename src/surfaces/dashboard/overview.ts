@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { readBudget } from '../../accounts/budgets.ts';
 import { timestamp } from '../../clock.ts';
 import type { Context } from '../../context.ts';
-import { countWaitingApprovals } from '../../session/waiting-approvals.ts';
+import { countWaitingApprovals } from '../../session/approvals.ts';
 import { type RecentTurns, readRecentTurns } from '../../turn/recent-turns.ts';
 import { principalOf, requireKey } from '../shared/caller/authenticate.ts';
 import type { Server } from '../shared/fastify.ts';

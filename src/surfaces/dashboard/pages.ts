@@ -1,11 +1,11 @@
 import { fileURLToPath } from 'node:url';
 import type { FastifyReply } from 'fastify';
 import type { Context } from '../../context.ts';
-import { builtFiles, sendBuilt } from '../shared/built-file.ts';
 import { requireOwnAddress } from '../shared/caller/own-address.ts';
 import type { Server } from '../shared/fastify.ts';
+import { builtFiles, sendBuilt } from '../shared/pages/built-file.ts';
+import { wantsPage } from '../shared/pages/wants-page.ts';
 import { pathParameter } from '../shared/path.ts';
-import { wantsPage } from '../shared/wants-page.ts';
 
 const folder = fileURLToPath(new URL('../../../dashboard/dist/', import.meta.url));
 const config = { family: 'management' as const };

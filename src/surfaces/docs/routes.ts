@@ -2,8 +2,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import type { FastifyReply } from 'fastify';
 import { notFound } from '../../errors.ts';
 import type { Server } from '../shared/fastify.ts';
+import { wantsPage } from '../shared/pages/wants-page.ts';
 import { pathParameter } from '../shared/path.ts';
-import { wantsPage } from '../shared/wants-page.ts';
 import { pageHtml, readContents } from './page.ts';
 
 const notFoundPage = '# There is no page of this name\n\nThe menu lists every page. Start with the [quickstart](/docs/quickstart).\n';

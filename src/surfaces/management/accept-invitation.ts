@@ -44,7 +44,7 @@ export function acceptInvitationRoute(server: Server, context: Context): void {
     },
     async (request, reply) => {
       const { joining } = context.signIn;
-      // The same may have been sent twice at once, and the other has joined: the second look finds that.
+      // The same request may have been sent twice at once, and the other one has joined: the second look finds that.
       const member = await joining.during(
         request.ip,
         async () => (await join(context, request)) ?? orNotFound(await join(context, request)),

@@ -136,7 +136,7 @@ export class NativeProjector {
     return this.restartStep(this.step, this.shownReasoning.keepStored());
   }
 
-  /** `reasoning` is what of the step's reasoning is still valid. */
+  /** `reasoning` is the part of the step's reasoning that is still valid. */
   private restartStep(step: number, reasoning: string): NativeFrame[] {
     this.step = step;
     this.isStepOpen = true;

@@ -10,7 +10,7 @@ export class ShownReasoning {
   private readonly live = new Map<string, Block>();
   private stored = '';
 
-  /** What of a live fragment can be shown now: nothing if its block began before the watcher came, until the block is stored. */
+  /** The part of a live fragment that can be shown now: nothing if its block began before the watcher came, until the block is stored. */
   addLive(messageId: string, offset: number, text: string, isAfterText: boolean): string {
     const block = this.live.get(messageId) ?? { text: '', isAfterText };
     const fresh = text.slice(Math.max(0, block.text.length - offset));
@@ -20,7 +20,7 @@ export class ShownReasoning {
     return fresh;
   }
 
-  /** What of a stored block was not shown live. */
+  /** The part of a stored block that was not shown live. */
   addStored(messageId: string, text: string): string {
     const shown = this.live.get(messageId)?.text.length ?? 0;
     this.live.delete(messageId);

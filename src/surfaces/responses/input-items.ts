@@ -3,7 +3,7 @@ import type { Static } from 'typebox';
 import type { Context } from '../../context.ts';
 import { orNotFound, ServiceError } from '../../errors.ts';
 import type { MessageReceived, StoredEvent } from '../../session/events.ts';
-import { findTurnInput } from '../../session/sessions.ts';
+import { findTurnInput } from '../../turn/find-turns.ts';
 import { limitOf } from '../shared/schemas/list.ts';
 import { type OutputItem, ResponseAnswer } from './answer.ts';
 import type { FoundResponse } from './named-session.ts';

@@ -76,7 +76,7 @@ export class ResponseProjector {
     return abandoned + this.openItem(this.answer.items.length) + this.deltas(this.splitter.add(text));
   }
 
-  /** `missing` is what of a message was not shown live; undefined for a message of which nothing was. */
+  /** `missing` is the part of a message that was not shown live; undefined for a message of which nothing was. */
   private addItem(index: number, missing: string | undefined): string {
     const item = this.answer.items[index];
     if (item === undefined) return '';
@@ -139,7 +139,7 @@ export class ResponseProjector {
   private finish(event: StoredEvent): string {
     if (this.answer.status === 'in_progress') return '';
     this.ended = true;
-    // Who has seen as many events may have been shown some that were given up since, and not how the response ended.
+    // A client that has seen as many events may have been shown some that were given up since, and not how the response ended.
     this.startingAfter = Math.min(this.startingAfter, this.nextNumber - 1);
     if (event.type !== 'turn-failed')
       return this.responseFrame(this.answer.status === 'completed' ? 'response.completed' : 'response.incomplete');

@@ -5,7 +5,7 @@ import type { Db } from '../../database/database.ts';
 import { notFound } from '../../errors.ts';
 import { actorOf } from './caller/actor.ts';
 import { makeUnderKey, requestKeyOf } from './once/idempotency.ts';
-import { checkAgainIfLongAgo } from './server/place.ts';
+import { checkAgainIfLongAgo } from './server/check-again.ts';
 
 type Work<Result> = (transaction: Db, actor: Actor) => Promise<Result>;
 

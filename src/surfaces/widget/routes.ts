@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { ServiceError } from '../../errors.ts';
-import { builtFiles, sendBuilt } from '../shared/built-file.ts';
 import type { Server } from '../shared/fastify.ts';
+import { builtFiles, sendBuilt } from '../shared/pages/built-file.ts';
 
 const path = fileURLToPath(new URL('../../../widget/dist/parley-chat.js', import.meta.url));
 

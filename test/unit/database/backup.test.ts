@@ -6,10 +6,12 @@ import { delimiter, join } from 'node:path';
 import { after, test } from 'node:test';
 import { getCACertificates } from 'node:tls';
 import { loadConfig } from '../../../src/config.ts';
-import { backup, restore } from '../../../src/database/backup.ts';
+import { backup } from '../../../src/database/backup.ts';
+import { dumpPostgres, restorePostgres } from '../../../src/database/postgres-programs.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'parley-backup-'));
 const dumps = join(folder, 'dumps');
+mkdirSync(dumps);
 const { PATH } = process.env;
 after(() => {
   process.env.PATH = PATH;
@@ -24,17 +26,6 @@ for (const program of ['pg_dump', 'pg_restore']) {
 }
 process.env.PATH = `${folder}${delimiter}${PATH}`;
 delete process.env.PGPASSWORD;
-
-// There is no PostgreSQL to ask.
-const used = { isUsed: async () => true };
-const emptyAtFirst = () => {
-  let isUsed = false;
-  return async () => {
-    const before = isUsed;
-    isUsed = true;
-    return before;
-  };
-};
 
 const urls: [name: string, given: string, shown: string, password: string][] = [
   ['beside the user', 'postgres://ann:p%40s%2Fs+1@db.example:5433/parley', 'postgres://ann@db.example:5433/parley', 'p@s/s+1'],
@@ -74,11 +65,10 @@ const urls: [name: string, given: string, shown: string, password: string][] = [
 
 for (const [name, given, shown, password] of urls) {
   test(`a password of the database is in no argument: ${name}`, async () => {
-    const config = loadConfig({ DATABASE_URL: given, PARLEY_DATA_DIR: join(folder, 'data') });
     const called = () => readFileSync(join(folder, 'called'), 'utf8').trim().split('\n');
-    await backup(config, dumps, used);
+    await dumpPostgres(given, join(dumps, 'database.dump.draft'));
     assert.deepEqual(called(), [`password=${password}`, '--format=custom', `--file=${join(dumps, 'database.dump.draft')}`, shown]);
-    await restore(config, dumps, emptyAtFirst());
+    await restorePostgres(given, join(dumps, 'database.dump'));
     const options = ['--no-owner', '--no-privileges', '--exit-on-error', '--single-transaction'];
     assert.deepEqual(called(), [`password=${password}`, ...options, `--dbname=${shown}`, join(dumps, 'database.dump')]);
   });
@@ -91,7 +81,7 @@ test('they verify the certificate of the server as it does, with the authorities
   writeFileSync(join(folder, 'pg_dump'), program);
   const authorities = async (options: string) => {
     const url = `postgres://ann@db.example/parley?${options}`;
-    await backup(loadConfig({ DATABASE_URL: url, PARLEY_DATA_DIR: join(folder, 'data') }), dumps, used);
+    await backup(loadConfig({ DATABASE_URL: url, PARLEY_DATA_DIR: join(folder, 'data') }), dumps);
     const [file = '', ...content] = readFileSync(shown, 'utf8').split('\n');
     assert.ok(file === '' || !existsSync(file), 'it is gone afterwards');
     return content.join('\n');
@@ -105,7 +95,7 @@ test('they verify the certificate of the server as it does, with the authorities
 
 test('without a password in the address, the one of the environment is left to them', async () => {
   process.env.PGPASSWORD = 'from outside';
-  await backup(loadConfig({ DATABASE_URL: 'postgres://ann@db.example/parley', PARLEY_DATA_DIR: join(folder, 'data') }), dumps, used);
+  await backup(loadConfig({ DATABASE_URL: 'postgres://ann@db.example/parley', PARLEY_DATA_DIR: join(folder, 'data') }), dumps);
   assert.match(readFileSync(join(folder, 'called'), 'utf8'), /^password=from outside\n/);
 });
 
@@ -120,7 +110,7 @@ test('a backup is on the disk before it takes the place of the one before', asyn
     present.push(...['database.dump', 'secret.key'].map((file) => readFileSync(join(place, file), 'utf8')));
   });
   await handle.close();
-  await backup(loadConfig({ ...settings, PARLEY_SECRET_KEY: 'a'.repeat(64) }), place, used);
+  await backup(loadConfig({ ...settings, PARLEY_SECRET_KEY: 'a'.repeat(64) }), place);
   assert.deepEqual(present, ['before', 'before', '', 'before']);
   assert.notEqual(readFileSync(join(place, 'secret.key'), 'utf8'), 'before');
 });
@@ -133,16 +123,16 @@ test('the key in a backup is the one in use, and a backup that fails leaves the 
   const rotated = Buffer.alloc(32, 7).toString('base64');
   const settings = { DATABASE_URL: 'postgres://ann@db.example/parley', PARLEY_DATA_DIR: data };
   const keyIn = () => readFileSync(join(place, 'secret.key'), 'utf8');
-  assert.deepEqual(await backup(loadConfig(settings), place, used), { hasKey: false });
+  assert.deepEqual(await backup(loadConfig(settings), place), { hasKey: false });
   writeFileSync(join(data, 'secret.key'), 'from before the rotation');
-  assert.deepEqual(await backup(loadConfig(settings), place, used), { hasKey: true });
+  assert.deepEqual(await backup(loadConfig(settings), place), { hasKey: true });
   assert.equal(keyIn(), 'from before the rotation');
-  await backup(loadConfig({ ...settings, PARLEY_SECRET_KEY: rotated }), place, used);
+  await backup(loadConfig({ ...settings, PARLEY_SECRET_KEY: rotated }), place);
   assert.equal(keyIn(), `${rotated}\n`);
   for (const file of ['secret.key', 'database.dump']) assert.equal(statSync(join(place, file)).mode & 0o777, 0o600, file);
   writeFileSync(join(folder, 'pg_dump'), `#!/bin/sh\necho half > "\${2#--file=}"\nexit 1\n`);
   writeFileSync(join(place, 'database.dump'), 'whole');
-  await assert.rejects(backup(loadConfig(settings), place, used), /pg_dump failed/);
+  await assert.rejects(backup(loadConfig(settings), place), /pg_dump failed/);
   assert.deepEqual(
     [readdirSync(place).sort(), readFileSync(join(place, 'database.dump'), 'utf8')],
     [['database.dump', 'secret.key'], 'whole'],
@@ -155,9 +145,9 @@ test('a backup goes into no folder with other files, and into no file', async ()
   mkdirSync(place);
   writeFileSync(join(place, 'main.ts'), '');
   await assert.rejects(
-    backup(config, place, used),
+    backup(config, place),
     new Error(`${place} has other files: name a folder that is new, empty or has an earlier backup`),
   );
   assert.deepEqual(readdirSync(place), ['main.ts']);
-  await assert.rejects(backup(config, join(place, 'main.ts'), used), { message: `${join(place, 'main.ts')} is not a folder` });
+  await assert.rejects(backup(config, join(place, 'main.ts')), { message: `${join(place, 'main.ts')} is not a folder` });
 });

@@ -6,7 +6,7 @@ import { createServer } from 'node:https';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
-import { checkDestination, createGuard } from '../../../src/destination/guard.ts';
+import { createGuard } from '../../../src/destination/guard.ts';
 import { ServiceError } from '../../../src/errors.ts';
 import { closeAfterTest } from '../../support/close-after-test.ts';
 import { type LocalServer, serveLocally } from '../../support/local-server.ts';
@@ -20,7 +20,7 @@ test('DNS that answers a public address at the check and a private one at the co
   const answers = [[{ address: '93.184.215.14', family: 4 }], [{ address: '127.0.0.1', family: 4 }]];
   const policy = { allowPrivate: false, resolve: async () => answers.shift() ?? [] };
   const url = `https://rebind.example:${target.port}/`;
-  await checkDestination(url, policy);
+  await createGuard(policy).check(url);
   await assert.rejects(createGuard(policy).fetch(url), (error) => error instanceof ServiceError && /loopback/.test(error.message));
   assert.equal(answers.length, 0);
   assert.equal(target.connections(), 0);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkDestination, createGuard } from '../../../src/destination/guard.ts';
+import { createGuard } from '../../../src/destination/guard.ts';
 import { ServiceError } from '../../../src/errors.ts';
 
 const neverResolve = async (): Promise<never> => {
@@ -85,14 +85,14 @@ const refusedUrls: [what: string, url: string][] = [
 for (const [what, url] of refusedUrls) {
   test(`${what} is refused before any name is resolved`, async () => {
     const policy = { allowPrivate: false, resolve: neverResolve };
-    await assert.rejects(checkDestination(url, policy), isRefusal);
+    await assert.rejects(createGuard(policy).check(url), isRefusal);
     await assert.rejects(createGuard(policy).fetch(url), isRefusal);
   });
 }
 
 for (const url of ['https://example.com/', 'https://example.com:8443/hook?x=1', 'https://93.184.215.14/', 'https://[2606:4700::1111]/']) {
   test(`${url} is accepted`, async () => {
-    await checkDestination(url, { allowPrivate: false, resolve: async () => publicAddress });
+    await createGuard({ allowPrivate: false, resolve: async () => publicAddress }).check(url);
   });
 }
 
@@ -112,24 +112,22 @@ for (const address of resolvedTo) {
   test(`a name that resolves to ${address} is refused, even beside a public address`, async () => {
     const resolve = async () => [...publicAddress, { address, family: address.includes(':') ? 6 : 4 }];
     const policy = { allowPrivate: false, resolve };
-    await assert.rejects(checkDestination('https://example.com/', policy), isRefusal);
+    await assert.rejects(createGuard(policy).check('https://example.com/'), isRefusal);
     await assert.rejects(createGuard(policy).fetch('https://example.com/'), isRefusal);
   });
 }
 
 test('a name that does not resolve yet can be configured', async () => {
-  await checkDestination('https://example.com/', {
-    allowPrivate: false,
-    resolve: async () => {
-      throw new Error('EAI_AGAIN');
-    },
-  });
+  const resolve = async () => {
+    throw new Error('EAI_AGAIN');
+  };
+  await createGuard({ allowPrivate: false, resolve }).check('https://example.com/');
 });
 
 test('where private destinations are allowed, plain HTTP and private addresses pass', async () => {
   const policy = { allowPrivate: true, resolve: neverResolve };
   for (const url of ['http://127.0.0.1:11434/v1', 'http://localhost:3000/', 'http://ollama:11434/', 'https://10.0.0.1/', 'http://[::1]/']) {
-    await checkDestination(url, policy);
+    await createGuard(policy).check(url);
   }
 });
 
@@ -166,7 +164,7 @@ test('where private destinations are allowed, metadata, disguised addresses, cre
     'file:///etc/passwd',
   ];
   for (const url of urls) {
-    await assert.rejects(checkDestination(url, policy), isRefusal, url);
+    await assert.rejects(createGuard(policy).check(url), isRefusal, url);
     await assert.rejects(createGuard(policy).fetch(url), isRefusal, url);
   }
 });
@@ -198,7 +196,7 @@ test('a refusal names the setting that would lift its reason, what would remain,
     ['https://10.0.0.1:22/', '10.0.0.1:22 is refused: it must not use port 22, which belongs to another kind of service'],
   ];
   for (const [url, reason] of refusals)
-    await assert.rejects(checkDestination(url, policy), { message: `The destination ${reason}`, code: 'destination_refused' });
+    await assert.rejects(createGuard(policy).check(url), { message: `The destination ${reason}`, code: 'destination_refused' });
 });
 
 function isRefusal(error: unknown): error is ServiceError {

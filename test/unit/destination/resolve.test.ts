@@ -4,7 +4,7 @@ import dns from 'node:dns/promises';
 import { once } from 'node:events';
 import { syncBuiltinESMExports } from 'node:module';
 import { test } from 'node:test';
-import { checkDestination } from '../../../src/destination/guard.ts';
+import { createGuard } from '../../../src/destination/guard.ts';
 import { createDnsResolve } from '../../../src/destination/resolve.ts';
 
 /**
@@ -97,6 +97,6 @@ test('where only public addresses are allowed, names are not looked up by the sy
   assert.equal(lookedUp.mock.callCount(), 1);
   t.mock.method(dns.Resolver.prototype, 'resolve4', async () => ['127.0.0.1']);
   t.mock.method(dns.Resolver.prototype, 'resolve6', async () => []);
-  await assert.rejects(checkDestination('https://public.test/', { allowPrivate: false }), { code: 'destination_refused' });
+  await assert.rejects(createGuard({ allowPrivate: false }).check('https://public.test/'), { code: 'destination_refused' });
   assert.equal(lookedUp.mock.callCount(), 1);
 });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { longestWaitsMs, maxAttempts, nextAttemptAt, parseRetryAfter } from '../../../src/outbox/schedule.ts';
+import { longestWaitsMs, nextAttemptAt, parseRetryAfter } from '../../../src/outbox/schedule.ts';
 
 const failedAt = new Date('2026-01-01T00:00:00Z');
 const minute = 60_000;
@@ -13,7 +13,7 @@ const waitAfter = (attempts: number, retryAfterMs: number, random: number) => {
 };
 
 test('eight attempts: at once, then after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h, 10 h', () => {
-  assert.equal(maxAttempts, 8);
+  assert.equal(longestWaitsMs.length, 8);
   steps.forEach((step, index) => {
     assert.equal(waitAfter(index + 1, 0, 0.5), step);
   });

@@ -7,8 +7,8 @@ import { type TestContext, test } from 'node:test';
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import fc from 'fast-check';
 import { refuseEarly } from '../../../src/surfaces/shared/server/early-refusals.ts';
+import { rememberResponses } from '../../../src/surfaces/shared/server/newest-response.ts';
 import type { Asked } from '../../../src/surfaces/shared/server/refusals.ts';
-import { rememberResponses } from '../../../src/surfaces/shared/server/unreadable.ts';
 
 const host = 'host: parley\r\n';
 const key = 'authorization: Bearer someone\r\n';

@@ -12,7 +12,7 @@ export function actorOf(context: Context, request: FastifyRequest): Actor {
   return actor;
 }
 
-/** What is known of every request, also without authentication. */
+/** What is known of every request, even without authentication. */
 export function requestActor(context: Context, request: FastifyRequest): Omit<Actor, 'orgId'> {
   return { at: context.clock.now(), ipAddress: request.ip, userAgent: request.headers['user-agent'] };
 }

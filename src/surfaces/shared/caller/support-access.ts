@@ -26,7 +26,7 @@ export async function assertMayJoin(context: Context, request: FastifyRequest, s
   assertOpenToMember(request, await visibleSession(context, request, sessionId));
 }
 
-/** The same, as a hook, for what would let a member read sessions of anyone. */
+/** The same, as a hook, for what would let a member read anyone's sessions. */
 export const refuseMembersWhileClosed: onRequestAsyncHookHandler = async (request) => {
   if (principalOf(request).type === 'member') assertTranscriptsOpen(request);
 };

@@ -35,7 +35,7 @@ export async function createSessionOnce<Body>(
   if (earlier !== undefined) sayReplayed(reply);
   if (kept.body !== undefined) return kept.body;
   const body = await create(kept.sessionId).catch(async (error: unknown) => {
-    // Nothing was created: another request may use the key, unless a repetition of this one has created it, or is at it.
+    // Nothing was created: another request may use the key, unless a repetition of this one has created it, or is at work on it.
     if (earlier === undefined && error instanceof ServiceError) await giveBackUnsharedKey(db, requestKey);
     throw error;
   });

@@ -101,7 +101,7 @@ export async function underKey<Result>(
   const { earlier, takenAt } = await takeKey(db, requestKey);
   if (earlier !== undefined && !(await shareKey(db, { ...requestKey, takenAt }))) return underKey(context, request, reply, work);
   const result = await work(takenAt).catch(async (error: unknown) => {
-    // Nothing was done: another request may use the key, unless a repetition of this one has done it, or is at it.
+    // Nothing was done: another request may use the key, unless a repetition of this one has done it, or is at work on it.
     if (earlier === undefined && error instanceof ServiceError) await giveBackUnsharedKey(db, requestKey);
     throw error;
   });

@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
+import { pendingResponse } from './newest-response.ts';
 import type { Asked, Refusal, Refusals } from './refusals.ts';
-import { awaitsAnswer } from './unreadable.ts';
 import { createRequestReader } from './whole-request.ts';
 
 interface EarlyRefusals {
@@ -14,13 +14,13 @@ interface EarlyRefusals {
 
 /**
  * In an overload, most of what a refusal costs is node:http. On connections that are opened while requests wait, requests are looked at
- * before it parses them, and refused there for a third to a half less CPU time (`node bench/refusals.ts`). It gets all others as they came.
+ * before it parses them, and refused there for a third to a half less CPU time (`node bench/refusals.ts`). The rest it gets as it came.
  */
 export function refuseEarly(server: Server, { refusals, isBusy, isStaying }: EarlyRefusals): void {
   const keepAlive = `keep-alive: timeout=${Math.floor(server.keepAliveTimeout / 1000)}`;
   const refuse = (socket: Socket, request: Asked): boolean => {
     // Answers keep the order of the requests, and do not pile up for a client that reads none.
-    if (!isStaying() || awaitsAnswer(socket) || socket.writableLength > 0) return false;
+    if (!isStaying() || pendingResponse(socket) !== undefined || socket.writableLength > 0) return false;
     const refusal = refusals.refuse(request);
     if (refusal !== undefined) socket.write(textOf(refusal, keepAlive));
     return refusal !== undefined;

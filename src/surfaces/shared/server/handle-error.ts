@@ -52,7 +52,7 @@ function knownError(error: FastifyError, { bodyLimit, config }: FastifyRequest['
   return undefined;
 }
 
-/** A client that disconnects while it sends its body causes a connection error as well, but to that Fastify gives a status. */
+/** A client that disconnects while it sends its body causes a connection error as well, but Fastify gives that one a status. */
 function isOutage(error: FastifyError): boolean {
   return error.statusCode === undefined && isDatabaseFailure(error);
 }

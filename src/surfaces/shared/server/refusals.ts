@@ -12,7 +12,7 @@ interface Remembered {
   body: string;
 }
 
-/** What of a request tells who asks for what. */
+/** The parts of a request that tell who asks for what. */
 export interface Asked {
   method?: string | undefined;
   url?: string | undefined;

@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { OpenStreams } from '../streams/open-streams.ts';
-import { isKeptForNext } from './unreadable.ts';
+import { isKeptForNext } from './newest-response.ts';
 
 /**
  * Cuts a connection whose client has taken nothing of its answer for the time that a reader may stall: it would keep what the answer is

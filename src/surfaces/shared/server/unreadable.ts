@@ -1,27 +1,9 @@
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { newId } from '../../../ids.ts';
+import { pendingResponse } from './newest-response.ts';
 
-/** The newest response of each connection. Responses are sent in the order of their requests, so it is the last to end. */
-const newestResponses = new WeakMap<Duplex, ServerResponse>();
 const refused = new WeakSet<Duplex>();
-
-/** Needed to tell whether an earlier request of a connection still waits for its response: when it has an error, and when it is silent. */
-export function rememberResponses(server: Server): void {
-  const remember = (request: IncomingMessage, response: ServerResponse) => newestResponses.set(request.socket, response);
-  server.on('request', remember);
-  server.on('checkExpectation', remember);
-}
-
-/** Whether the newest request of a connection is still being answered. */
-export function awaitsAnswer(socket: Duplex): boolean {
-  return newestResponses.get(socket)?.writableFinished === false;
-}
-
-/** Whether every request of a connection has been answered, and there was one. */
-export function isKeptForNext(socket: Duplex): boolean {
-  return newestResponses.get(socket)?.writableFinished === true;
-}
 
 /**
  * What is not valid HTTP never becomes a request. It is refused directly on the socket, with a body like that of other errors,
@@ -31,8 +13,8 @@ export function refuseUnreadable(error: Error & { code?: string }, socket: Duple
   if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
   if (refused.has(socket)) return;
   refused.add(socket);
-  const response = newestResponses.get(socket);
-  if (response === undefined || !awaitsAnswer(socket) || isOfUnreadable(response)) refuse(error, socket);
+  const response = pendingResponse(socket);
+  if (response === undefined || isOfUnreadable(response)) refuse(error, socket);
   else response.once('close', () => refuse(error, socket));
 }
 

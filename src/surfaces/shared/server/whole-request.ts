@@ -10,7 +10,7 @@ const known = new Set(['authorization', 'content-length', 'host']);
 
 /**
  * Reads bytes that are exactly one POST: its head and its body, of the length that its head says. Undefined for everything that is not
- * as plain as that, also if it is valid: parts of a request, several of them, and whatever asks for more than an answer.
+ * as plain as that, even if it is valid: parts of a request, several of them, and whatever asks for more than an answer.
  */
 export function readWholeRequest(bytes: Buffer, headBytes = headBytesOf(bytes)): Asked | undefined {
   if (headBytes > maxHeadBytes) return undefined;

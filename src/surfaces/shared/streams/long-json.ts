@@ -8,7 +8,8 @@ const spaceIntervalMs = 10_000;
 /**
  * Sends JSON as soon as it is known. After 30 s it sends the status 200, and then a space every 10 s, which JSON allows before
  * its value: a client would time out on a silent connection and send the request again. A later failure is told in the body. If the turn
- * goes on without this process, the answer breaks off: a whole body would pass for its outcome, and who sees a broken one asks again.
+ * goes on without this process, the answer breaks off: a whole body would pass for its outcome, and a client that gets a broken one asks
+ * again.
  */
 export async function sendLongJson<Body>(
   reply: FastifyReply,

@@ -93,7 +93,7 @@ export class OpenStreams {
 
   /** Disconnects a client that has stopped reading. */
   cut(socket: Socket | null): void {
-    // Of a stream, two clocks run out at about the same time: that of the socket, and that of the wait for it.
+    // For a stream, two clocks run out at about the same time: the socket's, and that of the wait for it.
     if (socket?.destroyed) return;
     this.stalledCount += 1;
     // A reset, because after an orderly close the kernel would hold the unread bytes, some MiB, for minutes.
@@ -129,8 +129,8 @@ export class OpenStreams {
     const now = this.context.clock.now().getTime();
     for (const credential of this.credentials.values()) if (credential.endsAt <= now) endAll(credential, 'token_expired');
     this.second = (this.second + 1) % heartbeatSeconds;
-    // No change is announced when a member signs out, nor to a stream that is just being opened when its key is revoked. Of session
-    // tokens, which are many, only those are looked at that may have missed a change.
+    // No change is announced when a member signs out, nor to a stream that is just being opened when its key is revoked. Session
+    // tokens are many: only those that may have missed a change are looked at.
     const isDue = (credential: Credential) => credential.endsAt === Number.POSITIVE_INFINITY || this.unchecked.has(credential);
     if (this.second === 0) void this.recheck(isDue);
     for (const { response } of this.heartbeats[this.second] ?? []) {
@@ -172,7 +172,7 @@ export class OpenStreams {
       // A stream of a session in the playground, which stays open to members, is opened again by its reader.
       return status === 'active' && (!isCookie || !hadTranscripts || transcriptsAccess);
     }
-    // An expired token stands for nobody any more, but its streams stay until `endsAt`.
+    // An expired token no longer stands for anybody, but its streams stay until `endsAt`.
     return endsAt - graceMs <= this.context.clock.now().getTime();
   }
 

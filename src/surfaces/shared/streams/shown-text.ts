@@ -25,7 +25,7 @@ export class ShownText {
   /** The message has not been stored, and was not given up. */
   private isOpen = false;
 
-  /** What of a live fragment can be shown now: nothing if text before it was missed. */
+  /** The part of a live fragment that can be shown now: nothing if text before it was missed. */
   addLive(fragment: LiveFragment): NewText {
     this.switchTo(fragment.messageId, fragment.step);
     if (fragment.offset !== this.text.length) return nothing;
@@ -37,7 +37,7 @@ export class ShownText {
     return this.newPartOf(this.text, before);
   }
 
-  /** What of the stored message was not shown live. */
+  /** The part of the stored message that was not shown live. */
   addStored({ messageId, step, text }: MessageProduced): NewText {
     this.switchTo(messageId, step);
     const missing = this.newPartOf(text, this.text.length);
@@ -65,7 +65,7 @@ export class ShownText {
     this.isOpen = true;
   }
 
-  /** What of `text` is new to a watcher who was shown its first `shown` characters, or `repeated`. */
+  /** The part of `text` that is new to a watcher who was shown its first `shown` characters, or `repeated`. */
   private newPartOf(text: string, shown: number): NewText {
     const { repeated } = this;
     this.repeated = '';

@@ -8,7 +8,7 @@ import type { ClosingReason, OpenStreams } from './open-streams.ts';
 /** How long the response's head waits for the first text, to go out with it in one packet. */
 const headWaitMs = 20;
 
-/** Of a long text so much is handed to the socket at a time: it holds its own encoded copy of that, for each of maybe thousands of readers. */
+/** How much of a long text is handed to the socket at a time: it keeps an encoded copy of that, for each of perhaps thousands of readers. */
 export const sliceCharacters = 64 * 1024;
 
 const otherLineBreaks = [

@@ -1,13 +1,13 @@
-/** Of the reader of a stream, what reading takes. */
+/** The part of a stream's reader that is used to read it. */
 export type BodyReader<Chunk = Uint8Array> = Pick<ReadableStreamDefaultReader<Chunk>, 'read' | 'cancel'>;
 
 const drainMs = 1_000;
 
 /**
- * To be called when reading has ended. A stream that was not read to its end is cancelled, which closes its connection. After a complete
- * answer only the end of the stream is missing: it is read, so that the connection can be used for the next call.
+ * Lets go of a stream. One that was not read to its end is cancelled, which closes its connection. After a complete answer only the end
+ * of the stream is missing: it is read, so that the connection can be used for the next call.
  */
-export function releaseReader(reader: BodyReader<unknown> | undefined, isComplete: boolean): void {
+export function endReading(reader: BodyReader<unknown> | undefined, isComplete: boolean): void {
   if (reader === undefined) return;
   // Cancelling a stream that failed rejects.
   const cancel = () => reader.cancel().catch(() => undefined);

@@ -1,6 +1,8 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import type { ApprovalRequested } from './events.ts';
+import { type Session, sessionFrom } from './sessions.ts';
+import { grantKey } from './state.ts';
 
 export interface WaitingApproval {
   sessionId: string;
@@ -35,4 +37,38 @@ export async function listAbandonedSessions(db: Db, agentId: number | undefined)
     select s.id, s.org_id as "orgId" from sessions s join agents a on a.id = s.agent_id
     where s.pending_input is not null and a.deleted_at is not null ${ofAgent}`.execute(db);
   return rows;
+}
+
+/** The session in which an approval was asked for. */
+export async function findSessionOfApproval(db: Db, orgId: number, requestId: string): Promise<Session | undefined> {
+  const row = await db
+    .selectFrom('sessions')
+    .innerJoin('approvals', 'approvals.session_id', 'sessions.id')
+    .selectAll('sessions')
+    .where('approvals.request_id', '=', requestId)
+    .where('sessions.org_id', '=', orgId)
+    .executeTakeFirst();
+  return row === undefined ? undefined : sessionFrom(row);
+}
+
+/** How an approval was answered; undefined while it was not. */
+export async function findDecision(db: Db, orgId: number, requestId: string): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('approvals')
+    .select('decision')
+    .where('request_id', '=', requestId)
+    .where('org_id', '=', orgId)
+    .executeTakeFirst();
+  return row?.decision ?? undefined;
+}
+
+/** What was approved for the whole session, as `foldSession` would find it, without reading the whole log. */
+export async function readGrants(db: Db, sessionId: string): Promise<Set<string>> {
+  const rows = await db
+    .selectFrom('approvals')
+    .select('request')
+    .where('session_id', '=', sessionId)
+    .where('decision', '=', 'approve_session')
+    .execute();
+  return new Set(rows.map(({ request }) => grantKey(request.tool, request.pattern)));
 }
