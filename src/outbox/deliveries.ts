@@ -82,7 +82,7 @@ export async function findDelivery(db: Db, orgId: number, id: string): Promise<D
 }
 
 /** A delivery is read with all its attempts: 100,000 attempts at one took half a gigabyte whenever the page with it was read. */
-const mostAttempts = 100;
+export const mostAttempts = 100;
 
 /**
  * Makes one more attempt now, with the same bytes, whatever the state of the delivery. A failure does not count against the endpoint. Throws
