@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Db } from '../database/database.ts';
 import { uuidList } from '../database/id-list.ts';
-import { notifyCouriers } from './deliveries.ts';
+import { mostAttempts, notifyCouriers } from './deliveries.ts';
 import { lockEndpoint } from './endpoint-state.ts';
 import { wants } from './fan-out.ts';
 import { insertDeliveries, newDelivery } from './new-deliveries.ts';
@@ -10,8 +10,8 @@ const pageLength = 500;
 
 /**
  * Sends an endpoint what it missed in a time range: deliveries that were given up, on a new schedule, and events that were
- * never sent to it, because it was disabled or had not subscribed to them. What was delivered or is still being tried is left
- * alone. Returns how many deliveries that makes, or undefined when the org has no such endpoint.
+ * never sent to it, because it was disabled or had not subscribed to them. What was delivered, is still being tried, or was tried
+ * `mostAttempts` times is left alone. Returns how many deliveries that makes, or undefined when the org has no such endpoint.
  */
 export async function recoverRange(
   db: Db,
@@ -54,6 +54,7 @@ async function revive(transaction: Db, endpoint: { id: number; enabled: boolean 
       due_at = case when ${endpoint.enabled} or resend_requested then ${now}::timestamptz end
     where endpoint_id = ${endpoint.id} and state = 'failed' and claimed_by is null
       and event_id in ${uuidList(eventIds)}
+      and (select count(*) from delivery_attempts where delivery_id = deliveries.id) < ${mostAttempts}
     returning id`.execute(transaction);
   return rows.length;
 }

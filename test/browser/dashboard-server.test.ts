@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { sql } from 'kysely';
 import { apiKey, startApp } from '../support/app.ts';
 import { buildDashboardOnce } from '../support/dashboard.ts';
 
@@ -94,6 +95,14 @@ test('the reads of the dashboard need a credential with the scope, and show noth
   );
   const [approval] = (await parley.call('GET', '/dashboard/api/approvals', { key: apiKey })).body.data;
   assert.deepEqual([approval.session_id, approval.tool, approval.input], [mine.body.id, 'bash', { command: 'date' }]);
+
+  const { db } = parley.context.database;
+  await sql`insert into approvals (request_id, org_id, session_id, turn_id, call_id, request)
+    select 'req_' || n, org_id, session_id, turn_id, call_id, json_build_object('requestId', 'req_' || n, 'input', repeat('x', 300000))
+    from approvals, generate_series(1, 9) n where request_id = ${approval.request_id}`.execute(db);
+  const { data: shown, is_partial: isPartial } = (await parley.call('GET', '/dashboard/api/approvals', { key: apiKey })).body;
+  assert.deepEqual([shown.length, shown[0].request_id, isPartial], [5, approval.request_id, true], 'of long ones a megabyte');
+  await sql`delete from approvals where request_id in (select 'req_' || n from generate_series(1, 9) n)`.execute(db);
 });
 
 test('the overview leads to the turns that failed: whose they were, why, and where in their log', async () => {

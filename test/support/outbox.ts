@@ -65,7 +65,7 @@ export async function openOutbox(owner: Owner) {
       const fresh = Array.from({ length: count }, () => newDelivery(null, endpoint, event));
       await insertDeliveries(db, fresh, now);
     },
-    deliveriesTo: (endpointId: number) =>
-      listDeliveries(db, organization.id, endpointId, { limit: 200, before: undefined, state: undefined }),
+    deliveriesTo: async (endpointId: number) =>
+      (await listDeliveries(db, organization.id, endpointId, { limit: 200, before: undefined, state: undefined })).deliveries,
   };
 }

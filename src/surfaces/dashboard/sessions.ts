@@ -48,9 +48,9 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
   });
 
   server.get('/dashboard/api/approvals', { config, onRequest, schema: { hide: true } }, async (request) => {
-    const waiting = await listWaitingApprovals(db, principalOf(request).organization.id, maxApprovals + 1);
+    const { approvals, hasMore } = await listWaitingApprovals(db, principalOf(request).organization.id, maxApprovals);
     return {
-      data: waiting.slice(0, maxApprovals).map(({ sessionId, agent, endUserId, request: asked, createdAt }) => ({
+      data: approvals.map(({ sessionId, agent, endUserId, request: asked, createdAt }) => ({
         request_id: asked.requestId,
         session_id: sessionId,
         agent,
@@ -61,7 +61,7 @@ export function dashboardSessionRoutes(server: Server, context: Context): void {
         options: asked.options,
         created_at: timestamp(createdAt),
       })),
-      is_partial: waiting.length > maxApprovals,
+      is_partial: hasMore,
     };
   });
 

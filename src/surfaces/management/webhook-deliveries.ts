@@ -11,7 +11,7 @@ import type { Server } from '../shared/fastify.ts';
 import { answerOnce } from '../shared/once/answer-once.ts';
 import { pathNumber, pathParameter, requireFound } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
-import { decodeBigintCursor, limitOf, listOf, pageQuery, readPage } from '../shared/schemas/list.ts';
+import { decodeBigintCursor, limitOf, listOf, pageOf, pageQuery } from '../shared/schemas/list.ts';
 import { Type } from '../shared/schemas/type.ts';
 import { endpointOfPath, requireEndpointOfPath } from './path.ts';
 import { deliveryObject, recoverBody, showDelivery, showWithoutMessage, testBody } from './webhook-schemas.ts';
@@ -42,14 +42,14 @@ export function webhookDeliveryRoutes(server: Server, context: Context): void {
       },
     },
     async (request) => {
-      const filter = { before: decodeBigintCursor('webhook_deliveries', request.query.cursor), state: request.query.state };
-      return readPage(
-        'webhook_deliveries',
-        limitOf(request.query),
-        (limit) => listDeliveries(db, principalOf(request).organization.id, pathNumber(request, 'id'), { limit, ...filter }),
-        (delivery) => delivery.position,
-        projectionFor(request),
-      );
+      const page = {
+        limit: limitOf(request.query),
+        before: decodeBigintCursor('webhook_deliveries', request.query.cursor),
+        state: request.query.state,
+      };
+      const { id: orgId } = principalOf(request).organization;
+      const { deliveries, hasMore } = await listDeliveries(db, orgId, pathNumber(request, 'id'), page);
+      return pageOf('webhook_deliveries', deliveries, hasMore, (delivery) => delivery.position, projectionFor(request));
     },
   );
 

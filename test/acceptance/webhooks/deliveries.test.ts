@@ -287,4 +287,12 @@ test('deliveries are listed newest first, in pages, and by state', async (t) => 
     assert.equal((await parley.call('GET', `${endpoint.path}/deliveries?${query}`, { key: org.key })).status, 422, query);
   const single = await parley.call('GET', `/api/webhook_deliveries/${all[0].id}`, { key: org.key });
   assert.deepEqual(single.body, { delivery: all[0] });
+  await sql`insert into delivery_attempts (delivery_id, number, manual, started_at, duration_ms, response_excerpt)
+    select id, n, true, now(), 1, '' from deliveries, generate_series(2, 400) n where endpoint_id = ${endpoint.id}`.execute(
+    parley.context.database.db,
+  );
+  const long = await parley.call('GET', `${endpoint.path}/deliveries`, { key: org.key });
+  const end = await parley.call('GET', `${endpoint.path}/deliveries?cursor=${long.body.next_cursor}`, { key: org.key });
+  const attempts = [long, end].map(({ body }) => body.data.map((delivery: { attempts: unknown[] }) => delivery.attempts.length));
+  assert.deepEqual([attempts, end.body.next_cursor], [[[400, 400], [400]], null], 'a page holds a thousand attempts');
 });

@@ -40,10 +40,11 @@ async function deliveriesTo(endpointId: number): Promise<Map<string | null, unkn
   return new Map(all.map((one) => [one.event_id, [one.state, one.attempt_count, one.next_attempt_at, one.due_at]]));
 }
 
-test('what was given up in the range is tried anew, what was never sent is sent, and nothing else', async () => {
+test('what was given up in the range is tried anew, unless it was a hundred times, what was never sent is sent, and nothing else', async () => {
   const endpointId = await newEndpoint();
-  const [givenUp, delivered, tried, resent] = [
+  const [givenUp, delivered, tried, resent, worn] = [
     await newEvent(from),
+    await newEvent(hour(2)),
     await newEvent(hour(2)),
     await newEvent(hour(2)),
     await newEvent(hour(2)),
@@ -57,6 +58,9 @@ test('what was given up in the range is tried anew, what was never sent is sent,
   await deliver(endpointId, delivered, 'delivered');
   await deliver(endpointId, tried, 'pending');
   await deliver(endpointId, resent, 'failed', 'a process that sends it again at this moment');
+  await deliver(endpointId, worn, 'failed');
+  await sql`insert into delivery_attempts (delivery_id, number, manual, started_at, duration_ms, response_excerpt)
+    select id, n, false, ${from}, 1, '' from deliveries, generate_series(1, 100) n where event_id = ${worn}`.execute(db);
   const before = await deliveriesTo(endpointId);
   assert.equal(await recoverRange(db, organization, endpointId, { from, to }, now), 2);
   const fresh = ['pending', 0, now, now];
