@@ -2,7 +2,7 @@
 // and compiles the server. Like install.mjs, it runs on the machine's own Node and imports no package.
 import { spawnSync } from 'node:child_process';
 import { existsSync, lstatSync, readdirSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { pinnedNode, root } from './install.mjs';
 
@@ -59,7 +59,7 @@ function isBuilt(output, sources) {
 function newestChange(folder) {
   // Only the names: the entries of Node 20 before 20.12 do not say in which folder they are.
   const files = readdirSync(folder, { recursive: true })
-    .filter((path) => !path.startsWith('dist'))
+    .filter((path) => !path.startsWith(`dist${sep}`))
     .map((path) => lstatSync(join(folder, path)))
     .filter((entry) => entry.isFile());
   return Math.max(...files.map(({ mtimeMs }) => mtimeMs));

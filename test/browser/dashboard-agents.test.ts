@@ -108,6 +108,9 @@ test('a release that fails is not activated, and one that is active and failed c
   await page.locator('main:focus').waitFor();
   await page.goForward();
   await page.getByRole('link', { name: 'All releases' }).click();
+  await page.getByRole('link', { name: 'Store a key' }).click();
+  await page.getByRole('heading', { name: 'Credentials' }).waitFor();
+  await page.goBack();
   await app.request('PUT', '/api/model_credentials/anthropic', { api_key: 'sk-ant-0123456789abcdef' });
   const first = page.getByRole('row', { name: /Release 1/ });
   await first.getByRole('button', { name: 'Try again' }).click();

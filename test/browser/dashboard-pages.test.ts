@@ -113,6 +113,8 @@ test('what has no column on a phone is below the name: the scopes of a key, who 
     .getByText(/^svc_live_test.*: webhook_endpoint \d, /)
     .filter({ visible: true })
     .waitFor();
+  const joined = row('member.joined').getByText('ada@example.com: member ada@example.com', { exact: true });
+  await joined.filter({ visible: true }).waitFor({ timeout: 5_000 });
   await page.goto('/dashboard/usage?by=model');
   await page.getByRole('columnheader', { name: 'Tokens', exact: true }).waitFor();
 });

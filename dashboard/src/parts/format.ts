@@ -43,6 +43,14 @@ export function relativeTime(then: number, now: number): string {
   return then > now ? `in ${amount}` : `${amount} ago`;
 }
 
+/**
+ * The time by a clock that ticks every ten seconds, and stands still while the page shows no time: so little behind the real one that what
+ * happens just now is not ahead.
+ */
+export function recentTime(ticked: number, now = Date.now()): number {
+  return Math.max(ticked, now - 9_000);
+}
+
 /** When something comes that may be late: a time that is reached, or nearly, is no "just now". */
 export function dueTime(then: number, now: number): string {
   return then - now < 10_000 ? 'due now' : `next ${relativeTime(then, now)}`;

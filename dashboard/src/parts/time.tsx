@@ -1,5 +1,5 @@
 import { type ReactNode, useSyncExternalStore } from 'react';
-import { dueTime, relativeTime } from './format.ts';
+import { dueTime, recentTime, relativeTime } from './format.ts';
 
 const listeners = new Set<() => void>();
 let now = Date.now();
@@ -25,16 +25,11 @@ function useNow(): number {
   );
 }
 
-/** The clock stands still while no time is on the page, so what it says at first may be old. */
-function useRecent(): number {
-  return Math.max(useNow(), Date.now() - 10_000);
-}
-
 const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' });
 
 /** How long ago or ahead a time is, with the exact time on hover. */
 export function Time({ at, className = '' }: { at: string | null; className?: string }) {
-  const now = useRecent();
+  const now = recentTime(useNow());
   if (at === null) return <span className="text-faint">never</span>;
   return (
     <Moment at={at} className={className}>
@@ -45,7 +40,7 @@ export function Time({ at, className = '' }: { at: string | null; className?: st
 
 /** When the next attempt at something is made, with the exact time on hover. */
 export function DueTime({ at, className = '' }: { at: string; className?: string }) {
-  const now = useRecent();
+  const now = recentTime(useNow());
   return (
     <Moment at={at} className={className}>
       {dueTime(Date.parse(at), now)}

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { clockTime, dueTime, duration, relativeTime, timeOfDay } from '../../../dashboard/src/parts/format.ts';
+import { clockTime, dueTime, duration, recentTime, relativeTime, timeOfDay } from '../../../dashboard/src/parts/format.ts';
 
 test('a duration is rounded to its unit, and never to 60 of it', () => {
   const durations: [milliseconds: number, text: string][] = [
@@ -35,6 +35,11 @@ test('how long ago something was is rounded to its unit, and never to 60 minutes
   ];
   for (const [secondsAgo, text] of times) assert.equal(relativeTime(now - secondsAgo * 1_000, now), text);
   assert.match(relativeTime(now - 30 * 86_400_000, now), /2026/);
+});
+
+test('what happens just now is not ahead, however long ago the clock of the page has ticked', () => {
+  const now = Date.parse('2026-11-17T12:00:00Z');
+  for (const age of [0, 9_400, 9_600, 10_100, 60_000]) assert.equal(relativeTime(now, recentTime(now - age, now)), 'just now', `${age} ms`);
 });
 
 test('what comes next is due, and neither past nor just now, once its time is reached or nearly', () => {

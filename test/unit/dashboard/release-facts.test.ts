@@ -30,7 +30,28 @@ test('instructions that the main sub-agent has itself stay where they are', () =
 
 test('instructions of several lines are compared line by line, and a backslash in them is no line break', () => {
   const text = comparedText(configText({ instructions: 'Be brief.\nBe kind.\n', path: 'C:\\new' }));
-  assert.deepEqual(text.split('\n'), ['{', '  "instructions": "Be brief.', '    Be kind.', '    ",', '  "path": "C:\\\\new"', '}']);
+  assert.deepEqual(text.split('\n'), ['{', '  "instructions": "Be brief.', '    Be kind.', '    ', '  "', '  "path": "C:\\\\new"', '}']);
+});
+
+test('what is added at the end of a list or of instructions is no change of what was the last before', () => {
+  const lines = (config: object) => comparedText(configText({ ...config, path: 'C' })).split('\n');
+  const changes: [before: object, after: object, added: string[]][] = [
+    [{ tools: ['files'] }, { tools: ['files', 'bash'] }, ['    "bash"']],
+    [{ instructions: 'Hi.\nBe kind.' }, { instructions: 'Hi.\nBe kind.\nBe brief.' }, ['    Be brief.']],
+    [{ instructions: 'Hi.\nBe kind,' }, { instructions: 'Hi.\nBe kind,\n' }, ['    ']],
+  ];
+  for (const [before, after, added] of changes) {
+    const kept = lines(before);
+    const found = lines(after);
+    assert.deepEqual(
+      found.filter((line) => !kept.includes(line)),
+      added,
+    );
+    assert.deepEqual(
+      found.filter((line) => !added.includes(line)),
+      kept,
+    );
+  }
 });
 
 test('the instructions have a field of their own, unless the main sub-agent has others', () => {

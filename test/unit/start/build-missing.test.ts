@@ -20,3 +20,28 @@ test('what is to be built is found out on every Node 20', () => {
   const { status, stderr } = spawnSync(process.execPath, ['--import', likeNode20, script], { encoding: 'utf8' });
   assert.deepEqual({ status, error: /^\w*Error: .*/m.exec(stderr)?.[0] }, { status: 0, error: undefined });
 });
+
+/** As if a file were changed just now. Nothing is built. */
+const asIfChanged = (path: string) =>
+  `data:text/javascript,
+  import childProcess from 'node:child_process';
+  import fs from 'node:fs';
+  import { syncBuiltinESMExports } from 'node:module';
+  const { lstatSync } = fs;
+  fs.lstatSync = (path) => (path.endsWith('${path}') ? { isFile: () => true, mtimeMs: Infinity } : lstatSync(path));
+  childProcess.spawnSync = () => ({ status: 0 });
+  syncBuiltinESMExports();`.replaceAll(/\s+/g, ' ');
+
+for (const [path, built] of [
+  ['widget/src/distinct-names.ts', ['the dashboard', 'the chat widget']],
+  ['client/src/index.ts', ['the chat widget']],
+  ['dashboard/dist/index.html', []],
+] satisfies [string, string[]][])
+  test(`after a change of ${path}, what is built again: ${built.join(', ') || 'nothing'}`, () => {
+    execFileSync(process.execPath, [script], { stdio: 'ignore' });
+    const { stderr } = spawnSync(process.execPath, ['--import', asIfChanged(path), script], { encoding: 'utf8' });
+    assert.deepEqual(
+      [...stderr.matchAll(/^Building (.*) \.\.\.$/gm)].map(([, what]) => what),
+      built,
+    );
+  });

@@ -20,14 +20,17 @@ export function configText(config: Record<string, unknown>): string {
 
 /**
  * A config as it is compared: a line break in a string, as instructions have them, is one here too. Otherwise a word that was
- * changed in them would show as all of them removed and all of them added.
+ * changed in them would show as all of them removed and all of them added. Commas behind entries are left out, and the quote behind such a
+ * string has a line of its own, so that adding one behind another is no change of that.
  */
 export function comparedText(configText: string): string {
   return configText
     .split('\n')
     .map((line) => {
       const indent = /^ */.exec(line)?.[0] ?? '';
-      return line.replace(/\\./g, (escaped) => (escaped === '\\n' ? `\n${indent}  ` : escaped));
+      const entry = line.replace(/,$/, '');
+      const lines = entry.replace(/\\./g, (escaped) => (escaped === '\\n' ? `\n${indent}  ` : escaped));
+      return lines === entry ? entry : lines.replace(/"$/, `\n${indent}"`);
     })
     .join('\n');
 }

@@ -101,7 +101,12 @@ export function ReleaseList({ agent, releases, pins, mayActivate }: ReleaseListP
               {release.error !== null && (
                 <tr>
                   <td colSpan={5} className="!pt-0 text-[0.92em] text-bad [overflow-wrap:anywhere]">
-                    {release.error}
+                    {release.error}{' '}
+                    {mayActivate && release.error.startsWith('credentials:') && (
+                      <Link to="/settings/models" className="underline underline-offset-2">
+                        Store a key
+                      </Link>
+                    )}
                   </td>
                 </tr>
               )}

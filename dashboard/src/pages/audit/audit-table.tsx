@@ -84,10 +84,11 @@ function Details({ event }: { event: AuditEvent }) {
   );
 }
 
-/** With the name that it had then: of a subject that was deleted since, only the audit log knows it. */
+/** With the name that it had then: of a subject that was deleted since, only the audit log knows it. An id for programs would displace it. */
 function subjectOf({ subject_type, subject_id, metadata }: AuditEvent): string {
   const name = metadata.slug ?? metadata.name ?? metadata.email;
-  return `${subject_type} ${subject_id}${typeof name === 'string' ? `, ${name}` : ''}`;
+  if (typeof name !== 'string') return `${subject_type} ${subject_id}`;
+  return `${subject_type} ${/^\d+$/.test(subject_id) ? `${subject_id}, ` : ''}${name}`;
 }
 
 function actorOf(event: AuditEvent): string {

@@ -96,7 +96,7 @@ function Filters({ filters }: { filters: AuditFilters }) {
         onChange={(user) => query.write({ user, event: '' })}
         options={[{ value: '', label: 'Anyone' }, ...members.map(({ id, email }) => ({ value: id, label: email }))]}
       />
-      <label className="flex items-center gap-1.5 text-dim">
+      <label className="flex gap-x-1.5 text-dim max-sm:flex-col sm:items-center">
         From
         <input
           type="date"
@@ -105,8 +105,8 @@ function Filters({ filters }: { filters: AuditFilters }) {
           onChange={(event) => query.write({ from: event.target.value, event: '' })}
         />
       </label>
-      <label className="flex items-center gap-1.5 text-dim">
-        to
+      <label className="flex gap-x-1.5 text-dim max-sm:flex-col sm:items-center">
+        To
         <input
           type="date"
           className="input !w-auto"

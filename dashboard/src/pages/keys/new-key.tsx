@@ -52,7 +52,7 @@ export function NewKey({ onClose }: { onClose(): void }) {
             </button>
           </legend>
           <p className="mb-2 text-dim">Conversations need no scope. Everything else must be enabled here.</p>
-          <div className="grid gap-x-4 gap-y-1 sm:grid-cols-2 md:grid-cols-3">
+          <div className="gap-x-4 sm:columns-2 md:columns-3 [&>label]:mb-1 [&>label]:flex">
             {ownScopes.map((scope) => (
               <Toggle
                 key={scope}

@@ -67,7 +67,7 @@ export function EndpointForm({ eventTypes, endpoint, onClose }: EndpointFormProp
         <fieldset>
           <legend className="mb-1 font-medium">Events</legend>
           <p className="mb-2 text-dim">None chosen means every one of them.</p>
-          <div className="grid gap-x-4 gap-y-1 sm:grid-cols-2">
+          <div className="gap-x-4 sm:columns-2 [&>label]:mb-1 [&>label]:flex">
             {eventTypes.map((type) => (
               <Toggle
                 key={type}
