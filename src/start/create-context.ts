@@ -41,17 +41,17 @@ export async function createContext(config: Config, clock: Clock = systemClock):
   const database = await openDatabase(config, logger);
   opened.defer(() => database.close());
   const foreign = await migrate(database, logger);
-  const secretKey = await loadSecretKey(config, database);
-  const secrets = secretKey.box;
-  const seeded = await seedInstallation(database, config, clock);
-  const notes = [secretKey.warning, seeded.warning, describeNewer(foreign)].filter((text) => text !== undefined);
-  const warnings = [...describeIdleSettings(config), ...notes];
-
   const processId = newId('proc_');
   const directory = new Directory(database, processId);
   opened.defer(() => directory.close());
   const bus = await openBus(database, config.REDIS_URL, logger);
   opened.defer(() => bus.close());
+  // What follows makes keys. Those shown once are shown at the end of this start: a Redis that is not there must have stopped it by now.
+  const secretKey = await loadSecretKey(config, database);
+  const secrets = secretKey.box;
+  const seeded = await seedInstallation(database, config, clock);
+  const notes = [secretKey.warning, seeded.warning, describeNewer(foreign)].filter((text) => text !== undefined);
+  const warnings = [...describeIdleSettings(config), ...notes];
   const log = new SessionLog(database, processId, config.PARLEY_LEASE_MS, bus.announcesWrites);
   const newSessions = new NewSessions(database);
   const feed = new Feed();

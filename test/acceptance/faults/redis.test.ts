@@ -1,13 +1,15 @@
 // Two processes on one PostgreSQL whose notices go through Redis, which may go away at any moment: it only carries, it keeps nothing.
 // One engine: only PostgreSQL has this.
 import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createClient } from 'redis';
 import { chances, isLong, seed } from '../../support/chance.ts';
 import { createDatabase, engine } from '../../support/engine.ts';
 import { type RedisServer, startRedis } from '../../support/redis-server.ts';
-import { runToEnd, spawnServer, startServer } from '../../support/server-process.ts';
+import { runToEnd, startServer } from '../../support/server-process.ts';
 import { until } from '../../support/until.ts';
 import { connect, type LogEntry, type Wire } from '../../support/wire.ts';
 
@@ -91,12 +93,13 @@ test('a Redis that takes what is said and never answers is given up, also while 
 test('a Redis that is not there stops the start with a line that names the setting', { skip }, async (t) => {
   const database = await createDatabase();
   t.after(() => database.remove());
-  const printed: string[] = [];
-  const settings = { ...database.settings, PORT: '0', REDIS_URL: 'redis://127.0.0.1:1' };
-  const child = spawnServer(settings, (text) => printed.push(text));
-  const code = await new Promise((resolve) => child.once('exit', resolve));
+  const keys = { PARLEY_API_KEY: '', PARLEY_OPERATOR_KEY: '' };
+  const { code, output } = await runToEnd({ ...database.settings, ...keys, REDIS_URL: 'redis://127.0.0.1:1' });
   assert.equal(code, 1);
-  assert.match(printed.join(''), /^parley: REDIS_URL: .+\n$/);
+  assert.match(output, /^parley: REDIS_URL: .+\n$/);
+  // No key was made: the next start is the first.
+  for (const file of ['credentials.json', 'secret.key'])
+    assert.equal(existsSync(join(database.settings.PARLEY_DATA_DIR, file)), false, file);
 });
 
 test('a user of Redis who may not speak or listen there stops the start', { skip }, async (t) => {
