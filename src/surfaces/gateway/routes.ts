@@ -15,7 +15,6 @@ import { retryFingerprintOf } from '../shared/once/fingerprints.ts';
 import { idempotencyKey, underKey } from '../shared/once/idempotency.ts';
 import { findRetriedTurn } from '../shared/once/start-turn.ts';
 import { answered } from '../shared/schemas/answers.ts';
-import { nullIsAbsent } from '../shared/schemas/null-is-absent.ts';
 import { deliveryBody, done, eventBody } from './schemas.ts';
 
 const tags = ['Gateway'];
@@ -44,7 +43,7 @@ export function gatewayRoutes(server: Server, context: Context): void {
     {
       config,
       onRequest,
-      preValidation: [requireLocalSession, nullIsAbsent(eventBody)],
+      preValidation: [requireLocalSession],
       schema: {
         tags,
         summary: 'Submit an event',
@@ -76,7 +75,7 @@ export function gatewayRoutes(server: Server, context: Context): void {
     {
       config,
       onRequest,
-      preValidation: [requireLocalSession, nullIsAbsent(deliveryBody)],
+      preValidation: [requireLocalSession],
       schema: {
         tags,
         summary: 'Deliver an event',

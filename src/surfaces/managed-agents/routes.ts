@@ -16,7 +16,6 @@ import { answerOnce } from '../shared/once/answer-once.ts';
 import { createSessionOnce } from '../shared/once/create-session.ts';
 import { agentOf, pathParameter } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
-import { nullIsAbsent } from '../shared/schemas/null-is-absent.ts';
 import { Type } from '../shared/schemas/type.ts';
 import { registerForBrowsers } from '../shared/server/cors.ts';
 import { signalOfLeaving } from '../shared/streams/client-left.ts';
@@ -52,7 +51,7 @@ function collectionRoutes(server: Server, context: Context, guard: onRequestAsyn
     {
       config,
       onRequest: [guard],
-      preValidation: [refuseOtherIdentity, nullIsAbsent(schemas.createBody)],
+      preValidation: [refuseOtherIdentity],
       schema: {
         tags,
         summary: 'Create a managed session',
@@ -106,7 +105,6 @@ function conversationRoutes(server: Server, context: Context, guard: onRequestAs
     {
       config,
       onRequest: [guard, seesSession],
-      preValidation: [nullIsAbsent(schemas.eventBody)],
       schema: { tags, summary: 'Post a user event', body: schemas.eventBody, response: answered(202, schemas.accepted) },
     },
     async (request, reply) => {
@@ -228,7 +226,6 @@ function mcpRoute(server: Server, context: Context, guard: onRequestAsyncHookHan
     {
       config: { ...config, sessionInHeader: true },
       onRequest: [guard, findSession],
-      preValidation: [nullIsAbsent(schemas.mcpBody)],
       schema: {
         tags,
         summary: "Use the session's MCP servers",

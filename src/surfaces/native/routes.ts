@@ -17,7 +17,6 @@ import { createSessionOnce } from '../shared/once/create-session.ts';
 import { agentOf, pathParameter } from '../shared/path.ts';
 import { answered } from '../shared/schemas/answers.ts';
 import { limitOf } from '../shared/schemas/list.ts';
-import { nullIsAbsent } from '../shared/schemas/null-is-absent.ts';
 import { Type } from '../shared/schemas/type.ts';
 import { sendLongArray } from '../shared/streams/long-array.ts';
 import { sessionBodyOf } from './answer.ts';
@@ -52,7 +51,7 @@ function sessionRoutes(server: Server, context: Context, { prefix, family, guard
     {
       config,
       onRequest: [guard],
-      preValidation: [refuseOtherIdentity, nullIsAbsent(schemas.sessionBody)],
+      preValidation: [refuseOtherIdentity],
       errorHandler: async (error, request) => {
         await refuseHiddenSession(context, request);
         throw error;
@@ -105,7 +104,6 @@ function sessionRoutes(server: Server, context: Context, { prefix, family, guard
     {
       config,
       onRequest: [guard, seesSession, joinsSession],
-      preValidation: [nullIsAbsent(schemas.messageBody)],
       schema: { tags, summary: 'Send a message', body: schemas.messageBody, response: answered(200, schemas.messageObject) },
     },
     (request, reply) => sendMessage(context, request, reply, sessionIdOf(request), request.body),

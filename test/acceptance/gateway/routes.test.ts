@@ -39,18 +39,6 @@ test('without a session_id a session is created for the sender and the metadata'
   await logOf(org, session.id, 1);
 });
 
-test('an optional field may be null, as gateways send it that name every field', async () => {
-  const org = await newOrganization();
-  const nulls = { id: null, session_id: null, sender_gateway_url: null, metadata: null, hops: null };
-  const submitted = await submit(org, message('/say hi', nulls));
-  assert.equal(submitted.status, 200, submitted.text);
-  const event = message('for ada', { sender_id: 'bo', ...nulls });
-  const delivered = await deliver(org, { recipient_id: 'ada', event, session_id: null, recipient_gateway_url: null });
-  assert.equal(delivered.status, 200, delivered.text);
-  const nameless = await deliver(org, { recipient_id: 'ada', event: { ...event, sender_id: null } });
-  assert.deepEqual([nameless.status, nameless.body], [422, { detail: 'event.sender_id: must be string' }]);
-});
-
 test('metadata.agent_instance_id names the durable instance of a session that an event opens', async () => {
   const org = await newOrganization();
   await parley.call('POST', '/api/agents/helper/releases', {

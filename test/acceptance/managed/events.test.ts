@@ -47,17 +47,6 @@ test('a bad event is 400 and logs nothing', async () => {
   assert.deepEqual((await client.state(id)).events, []);
 });
 
-test('an optional field may be null, which says the same as leaving it out', async () => {
-  const { status, body } = await client.request('POST', '/sessions', { metadata: null, prewarm: null, permission_mode: null });
-  assert.equal(status, 201);
-  const nulls = { tool_use_id: null, request_id: null, result: null };
-  assert.equal((await client.post(body.id, { type: 'user.message', text: '/say Hello', ...nulls })).status, 202);
-  const entries = await client.untilIdle(body.id);
-  assert.equal(entries.at(-2)?.text, 'Hello');
-  const unsaid = await client.post(body.id, { type: 'user.message', text: null });
-  assert.deepEqual([unsaid.status, unsaid.body], [400, { detail: 'text: is required for a user.message' }]);
-});
-
 test('queued messages take their place in the log when their turn takes them; a 17th is refused', async () => {
   const id = await client.create();
   await client.say(id, '/delay 300\n/words 4');
