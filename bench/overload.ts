@@ -6,12 +6,13 @@ import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type FloodReport, percentile, runClients, sendFlood, type Target } from '../test/support/flood.ts';
-import { rounds } from './measure.ts';
 import { headers, key, operatorKey, type Parley, startParley } from './parley.ts';
 
 const seconds = Number(process.env.BENCH_SECONDS ?? '5');
 /** A flood takes a second or two to open its connections; the time after that should outweigh it. */
 const floodSeconds = 4 * seconds;
+/** Each takes the better part of a minute. */
+const rounds = 3;
 const message = '{"text":"/words 64"}';
 const completion = '{"messages":[{"role":"user","content":"/words 64"}]}';
 /** A turn of a tenth of a second, nearly all of which it waits, as for a real model. */
