@@ -14,7 +14,9 @@ export async function openStream(url: string, sessionId: string, onText: (text: 
   const { hostname, port } = new URL(url);
   for (;;) {
     const socket = connect(Number(port), hostname).setEncoding('latin1').on('data', onText);
-    socket.write(`GET ${managedPath}/${sessionId}/events/stream HTTP/1.1\r\nHost: bench\r\nAuthorization: ${headers.authorization}\r\n\r\n`);
+    socket.write(
+      `GET ${managedPath}/${sessionId}/events/stream HTTP/1.1\r\nHost: bench\r\nAuthorization: ${headers.authorization}\r\n\r\n`,
+    );
     const [head] = (await once(socket, 'data')) as [string];
     if (head.startsWith('HTTP/1.1 200 ')) return socket;
     socket.destroy();
