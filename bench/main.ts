@@ -9,7 +9,7 @@ import { adapterTables } from './adapters.ts';
 import { measureApprovals } from './approvals.ts';
 import { createDatabase } from './databases.ts';
 import { measureFanOut } from './fan-out.ts';
-import { type Contender, measure, rounds, table } from './measure.ts';
+import { type Contender, compare, type Measured, measure, rounds, table } from './measure.ts';
 import { measureOverload, slowTurnLimit } from './overload.ts';
 import { activateUpstream, call, createSessions, type Engine, headers, startParley } from './parley.ts';
 import { startPortkey } from './peers.ts';
@@ -18,10 +18,15 @@ import { measureStored } from './stored.ts';
 import { measureStreams } from './streams.ts';
 import { measureWebhooks } from './webhooks.ts';
 
-const seconds = Number(process.env.BENCH_SECONDS ?? '3');
+const seconds = Number(process.env.BENCH_SECONDS ?? '1');
 const clients = 32;
 /** So many that every conversation stays short and all contenders send about the same to the model. */
-const sessionsPerClient = 40;
+const sessionCount = 40 * clients;
+/** Turn 200 against turn 20: of one session alone, a disturbance of half a second would be in the early or in the late turns only. */
+const longSessions = 5;
+const modelServer = 'the model server itself';
+const onPGlite = 'Parley on PGlite';
+const onPostgres = 'Parley on PostgreSQL';
 const sections: string[] = [];
 
 const postgres = await startPostgres();
@@ -39,8 +44,8 @@ const embedded = await startParley(undefined, home);
 // Until that is done: it takes a gigabyte for a moment, and the memory when idle is reported below.
 await sleep(15_000);
 const engines: Engine[] = [
-  { name: 'Parley on PGlite', parley: embedded, pids: [embedded.pid] },
-  { name: 'Parley on PostgreSQL', parley: served, pids: [served.pid, postgres.pid] },
+  { name: onPGlite, parley: embedded, pids: [embedded.pid] },
+  { name: onPostgres, parley: served, pids: [served.pid, postgres.pid] },
 ];
 report(
   [
@@ -67,12 +72,12 @@ await upstreamTurns('The same, one client: the first word', 0, 1, true);
 report(await measureStreams(postgres.url, 10_000));
 // After the others, because PGlite is busy for a while with cleaning up after it.
 const limited = await startParley(await createDatabase(postgres.url, 'limited'), slowTurnLimit);
-report(await measureOverload(engines, { name: 'Parley on PostgreSQL', parley: limited }));
+report(await measureOverload(engines, { name: onPostgres, parley: limited }));
 
 for (const parley of [embedded, served, limited]) await parley.stop();
 rmSync(home.PARLEY_DATA_DIR, { recursive: true, force: true });
 for (const peer of [...peers, handRolledPostgres]) await peer.stop();
-report(await measureWebhooks('Parley on PGlite', undefined));
+report(await measureWebhooks(onPGlite, undefined));
 report(await measureStored(postgres, 1_000_000));
 await postgres.stop();
 writeFileSync(join(import.meta.dirname, 'results.md'), sections.join('\n'));
@@ -82,7 +87,7 @@ async function offlineTurns(title: string, mode: 'unary' | 'stream'): Promise<vo
   const body = JSON.stringify({ text: '/words 64', stream: mode === 'stream' });
   const contenders: Contender[] = [{ name: 'bare node:http', plan: plan(bare.url, clients, ['/'], body), pids: [bare.pid] }];
   for (const engine of engines) contenders.push(await contenderFor(engine, body, clients));
-  report(table(title, await measure(contenders)));
+  reportEngines(title, await measure(contenders));
   await bare.stop();
 }
 
@@ -91,7 +96,7 @@ async function longSession(): Promise<void> {
   const lines = [
     '## Turn 200 against turn 20 of one session',
     '',
-    `The p50 over ${rounds} sessions.`,
+    `The p50 over ${longSessions} sessions.`,
     '',
     '| what | turns 11-30 ms | turns 191-210 ms | ratio |',
     '|---|---|---|---|',
@@ -99,8 +104,7 @@ async function longSession(): Promise<void> {
   for (const { name, parley } of engines) {
     const early: number[] = [];
     const late: number[] = [];
-    // Of one session alone, a disturbance of half a second would be in the early or in the late turns only.
-    for (const session of await createSessions(parley, rounds)) {
+    for (const session of await createSessions(parley, longSessions)) {
       for (let turn = 1; turn <= 210; turn += 1) {
         const begun = performance.now();
         await call(parley, `/v1/sessions/${session}/messages`, { text: '/words 64' });
@@ -124,7 +128,7 @@ async function upstreamTurns(title: string, pace: number, count: number, stream:
     contenders.push(await contenderFor(engine, body, count));
   }
   const handRolled = await startProgram('hand-rolled.ts', [handRolledPostgres.url, upstream.url]);
-  const paths = Array.from({ length: count * sessionsPerClient }, (_, index) => `/sessions/${index}/messages`);
+  const paths = Array.from({ length: sessionCount }, (_, index) => `/sessions/${index}/messages`);
   contenders.push({
     name: 'hand-rolled: Fastify, streamText, PostgreSQL',
     plan: plan(handRolled.url, count, paths, body),
@@ -134,12 +138,34 @@ async function upstreamTurns(title: string, pace: number, count: number, stream:
     const asked = plan(peer.url, count, Array(count).fill(peer.path), peer.body(stream));
     contenders.push({ name: peer.name, plan: { ...asked, headers: peer.headers(upstream.url) }, pids: [peer.pid] });
   }
-  report(table(title, await measure(contenders)));
+  const direct = {
+    name: modelServer,
+    plan: plan(upstream.url, count, ['/chat/completions'], JSON.stringify({ stream })),
+    pids: [upstream.pid],
+  };
+  reportEngines(title, await measure(count === 1 ? [...contenders, direct] : contenders));
   for (const program of [handRolled, bare, upstream]) await program.stop();
 }
 
+/** The table, and below it what only a comparison of the same rounds can tell on a machine whose speed changes. */
+function reportEngines(title: string, measured: Measured[]): void {
+  const cpu = compare(measured, [onPGlite, onPostgres], (row, other) => row.cpuPerTurn / other.cpuPerTurn);
+  const lines = [table(title, measured), `${onPGlite} takes ${cpu} times the CPU of ${onPostgres}.`, ''];
+  if (measured.some(({ name }) => name === modelServer)) {
+    const above = (name: string) => compare(measured, [name, modelServer], (row, other) => row.firstByteP50 - other.firstByteP50);
+    const names = measured.map(({ name }) => name).filter((name) => name !== modelServer);
+    lines.push(
+      'The first word comes later than from the model server itself, in ms:',
+      '',
+      ...names.map((name) => `- ${name}: ${above(name)}`),
+      '',
+    );
+  }
+  report(lines.join('\n'));
+}
+
 async function contenderFor({ name, parley, pids }: Engine, body: string, count: number): Promise<Contender> {
-  const sessions = await createSessions(parley, count * sessionsPerClient);
+  const sessions = await createSessions(parley, sessionCount);
   const paths = sessions.map((id) => `/v1/sessions/${id}/messages`);
   return { name, plan: plan(parley.url, count, paths, body), pids };
 }
