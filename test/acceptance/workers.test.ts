@@ -3,31 +3,27 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { Agent, get, type IncomingMessage, request } from 'node:http';
 import { createServer } from 'node:net';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { locks } from '../../src/database/locks.ts';
 import { apiKey } from '../support/app.ts';
-import { startDatabaseProxy } from '../support/database-proxy.ts';
 import { createDatabase, engine, type TestDatabase } from '../support/engine.ts';
 import { freePort } from '../support/free-port.ts';
 import { spawnServer } from '../support/server-process.ts';
 import { until } from '../support/until.ts';
-import { connect, type Wire } from '../support/wire.ts';
+import type { Wire } from '../support/wire.ts';
+import { halt, startWorkers } from '../support/workers.ts';
 
 const options = { skip: engine === 'pglite' ? 'the embedded database takes one process' : false, timeout: 60_000 };
 
 test('a worker that dies is replaced, and a signal ends them all, also while one is missing', options, async (t) => {
-  const { primary, printed, workers, started, client } = await startWorkers(t);
+  const { primary, printed, workers, kill, started, client } = await startWorkers(t);
   const exited = once(primary, 'exit');
-  const killOne = () => {
-    const [worker = 0] = workers();
-    process.kill(worker, 'SIGKILL');
-    return until(async () => !workers().includes(worker));
-  };
+  const killOne = () => kill(workers()[0] ?? 0);
   assert.equal(workers().length, 2);
   await killOne();
   await started(3);
@@ -71,12 +67,11 @@ test('workers whose primary process is killed say so as they end', options, asyn
 test('a worker that dies before it has taken a connection leaves no client waiting', options, async (t) => {
   const { url, workers } = await startWorkers(t);
   const [halted = 0] = workers();
-  process.kill(halted, 'SIGSTOP');
-  await until(async () => readFileSync(`/proc/${halted}/stat`, 'utf8').includes(') T '));
+  await halt(halted);
   // They take connections in turn, and whoever has not taken one gets no other.
   const asked = [1, 2, 3].map(() => fetch(`${url}/healthz`));
   const answers = Promise.allSettled(asked);
-  await Promise.any([Promise.all([asked[0], asked[1]]), Promise.all([asked[0], asked[2]]), Promise.all([asked[1], asked[2]])]);
+  await twoOf(asked);
   process.kill(halted, 'SIGKILL');
   assert.deepEqual((await answers).map(({ status }) => status).toSorted(), ['fulfilled', 'fulfilled', 'rejected']);
 });
@@ -88,8 +83,7 @@ test('a busy worker is waited for by /metrics, and one that does not answer is c
   const scrape = () => Promise.any([1, 2, 3].map(async () => (await fetch(`${url}/metrics`)).text()));
   const silent = (text: string) => /^parley_workers_silent (\d+)$/m.exec(text)?.[1];
   const answered = (text: string) => text.match(/^parley_turns_running\{worker="\d+"\}/gm)?.length;
-  process.kill(halted, 'SIGSTOP');
-  await until(async () => readFileSync(`/proc/${halted}/stat`, 'utf8').includes(') T '));
+  await halt(halted);
   const lacking = await scrape();
   const whole = scrape();
   await sleep(2_000);
@@ -99,15 +93,14 @@ test('a busy worker is waited for by /metrics, and one that does not answer is c
 });
 
 test('the last worker leaves no client waiting when it is told to stop', options, async (t) => {
-  const { url, database, workers } = await startWorkers(t);
+  const { url, database, workers, kill } = await startWorkers(t);
   // A start waits for it. One that failed would be tried again all the time.
   const migrating = new pg.Client({ connectionString: database.settings.DATABASE_URL });
   await migrating.on('error', () => {}).connect();
   t.after(() => migrating.end());
   await migrating.query(`select pg_advisory_lock(${locks.migration})`);
   const [leaving = 0, killed = 0] = workers();
-  process.kill(killed, 'SIGKILL');
-  await until(async () => !workers().includes(killed));
+  await kill(killed);
   const asked: Promise<number>[] = [];
   process.kill(leaving, 'SIGTERM');
   // For 15 s it waits for another to serve in its place, in vain.
@@ -118,10 +111,9 @@ test('the last worker leaves no client waiting when it is told to stop', options
 });
 
 test('a worker that is told to stop while no other serves goes on until another does', options, async (t) => {
-  const { url, workers } = await startWorkers(t);
+  const { url, workers, kill } = await startWorkers(t);
   const [leaving = 0, killed = 0] = workers();
-  process.kill(killed, 'SIGKILL');
-  await until(async () => !workers().includes(killed));
+  await kill(killed);
   process.kill(leaving, 'SIGTERM');
   const asked: Promise<number>[] = [];
   for (; workers().includes(leaving); await sleep(5)) asked.push(statusOnNewConnection(url));
@@ -129,15 +121,13 @@ test('a worker that is told to stop while no other serves goes on until another 
 });
 
 test('a connection that waits for a worker is answered by one that starts', options, async (t) => {
-  const { url, workers } = await startWorkers(t);
+  const { url, workers, kill } = await startWorkers(t);
   const [halted = 0, killed = 0] = workers();
-  process.kill(killed, 'SIGKILL');
-  await until(async () => !workers().includes(killed));
-  process.kill(halted, 'SIGSTOP');
-  await until(async () => readFileSync(`/proc/${halted}/stat`, 'utf8').includes(') T '));
+  await kill(killed);
+  await halt(halted);
   // The halted worker is handed the first of them.
   const asked = [1, 2, 3].map(() => fetch(`${url}/healthz`));
-  await Promise.any([Promise.all([asked[0], asked[1]]), Promise.all([asked[0], asked[2]]), Promise.all([asked[1], asked[2]])]);
+  await twoOf(asked);
   process.kill(halted, 'SIGCONT');
   assert.deepEqual(
     (await Promise.all(asked)).map(({ status }) => status),
@@ -266,32 +256,8 @@ async function refuseWrites({ settings }: TestDatabase): Promise<() => Promise<v
   return () => alter('reset default_transaction_read_only');
 }
 
-async function startWorkers(t: TestContext) {
-  const database = await createDatabase();
-  t.after(database.remove);
-  const proxy = await startDatabaseProxy(t, database);
-  const port = await freePort();
-  let printed = '';
-  const settings = { ...proxy.database.settings, PORT: String(port), PARLEY_LOG_LEVEL: 'info' };
-  const print = (text: string) => {
-    printed += text;
-  };
-  const primary = spawnServer(settings, print, ['--workers', '2']);
-  t.after(() => void primary.kill('SIGKILL'));
-  // The first says so to whoever started it, the others in their log.
-  const started = (count: number) => until(async () => (printed.match(/^Parley is ready|"msg":"ready"/gm)?.length ?? 0) >= count, 30_000);
-  await started(2);
-  const url = `http://127.0.0.1:${port}`;
-  return {
-    database,
-    proxy,
-    url,
-    client: connect(url, apiKey),
-    primary,
-    printed: () => printed,
-    workers: () => readFileSync(`/proc/${primary.pid}/task/${primary.pid}/children`, 'utf8').trim().split(' ').map(Number),
-    started,
-  };
+function twoOf([first, second, third]: Promise<unknown>[]): Promise<unknown> {
+  return Promise.any([Promise.all([first, second]), Promise.all([first, third]), Promise.all([second, third])]);
 }
 
 /** 0 if the connection failed. */
