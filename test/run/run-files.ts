@@ -1,6 +1,7 @@
 // Runs test files: decides which of them share a process, which processes run at the same time, and what is run again.
 import { readFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
+import { isLong as isLongForm } from '../support/chance.ts';
 import { type Job, type Outcome, runTogether } from './run-together.ts';
 
 /** Files that failed are run again if they are from at most so many processes. */
@@ -90,9 +91,13 @@ function isLong(file: string): boolean {
   return inBrowser.test(file) || others.test(file);
 }
 
-/** A file that needs the processors for itself says so in the same way. It is run after all others, while nothing else runs. */
+/**
+ * A file that needs the processors for itself, perhaps only in the long form of the fault suite, says so in the same way. It is run after
+ * all others, while nothing else runs.
+ */
 function runsAlone(file: string): boolean {
-  return /^\/\/ Runs alone: /m.test(readFileSync(file, 'utf8'));
+  const found = /^\/\/ Runs alone( when long)?: /m.exec(readFileSync(file, 'utf8'));
+  return found !== null && (found[1] === undefined || isLongForm);
 }
 
 /**

@@ -1,4 +1,5 @@
 // Very many readers, one in ten of which has stopped reading. Node raises the limit of open files to the hard one by itself.
+// Runs alone when long: it measures how long a frame takes to each of ten thousand readers.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';

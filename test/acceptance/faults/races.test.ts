@@ -1,4 +1,5 @@
 // Many at once: what must happen once, or in order, or not beyond a limit.
+// Runs alone when long: beside other tests, a thousand readers that come and go take more than the time for the test.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
