@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { after, test } from 'node:test';
+import { after, type TestContext, test } from 'node:test';
 import { sql } from 'kysely';
 import { createLogger } from '../../../src/telemetry/logger.ts';
 import { holdLeases, holdOn } from '../../../src/turn/leases.ts';
@@ -9,6 +9,16 @@ import { until } from '../../support/until.ts';
 // Its own leases are not looked at while the test runs.
 const app = await startApp({ after }, { settings: { PARLEY_LEASE_MS: '60000' } });
 const { database, runner } = app.context;
+
+type LeaseParts = Parameters<typeof holdLeases>[2];
+
+/** The leases of a process on this database. They are given up however the test ends: their timer would keep the test process running. */
+async function hold(t: TestContext, engine: 'pglite' | 'postgres', parts: Pick<LeaseParts, 'holderName'> & Partial<LeaseParts>) {
+  const others = { leaseMs: 400, logger: createLogger('silent'), onBeat() {}, onStranded() {} };
+  const leases = await holdLeases({ ...database, engine }, runner, { ...others, ...parts });
+  t.after(() => leases.release());
+  return leases;
+}
 
 test('a process that lets go of its turns takes none of them up again, also where it was about to look for some', {
   timeout: 20_000,
@@ -23,7 +33,7 @@ test('a process that lets go of its turns takes none of them up again, also wher
   const begin = t.mock.method(runner, 'begin', () => {});
   const looks = Promise.withResolvers<() => void>();
   let isFirst = true;
-  const leases = await holdLeases({ ...database, engine: 'postgres' }, runner, {
+  const leases = await hold(t, 'postgres', {
     // The first to ask is the look: it is held up until the process lets go.
     holderName: () => {
       const name = Promise.withResolvers<string>();
@@ -32,10 +42,6 @@ test('a process that lets go of its turns takes none of them up again, also wher
       isFirst = false;
       return name.promise;
     },
-    leaseMs: 400,
-    logger: createLogger('silent'),
-    onBeat() {},
-    onStranded() {},
   });
   const goOn = await looks.promise;
   const released = leases.release();
@@ -56,16 +62,12 @@ test('a turn is not begun under a name with which a write may still arrive', { t
   let asked = 0;
   const begun = Promise.withResolvers<number>();
   t.mock.method(runner, 'begin', () => begun.resolve(asked));
-  const leases = await holdLeases({ ...database, engine: 'postgres' }, runner, {
+  const leases = await hold(t, 'postgres', {
     // The answer to a write is lost while the turn is being claimed.
     holderName: async () => {
       asked += 1;
       return asked === 1 ? 'proc_cut' : 'proc_cut.1';
     },
-    leaseMs: 400,
-    logger: createLogger('silent'),
-    onBeat() {},
-    onStranded() {},
   });
   assert.ok((await begun.promise) > 2, 'it was begun by the look that claimed it under the old name');
   await leases.release();
@@ -84,12 +86,9 @@ test('a start on the embedded database takes up at once what the last process le
   await sql`update turns set state = 'running', process_id = 'proc_before', lease_until = now() + interval '1 hour'
     where session_id = ${body.id}`.execute(database.db);
   const begin = t.mock.method(runner, 'begin', () => {});
-  const leases = await holdLeases({ ...database, engine: 'pglite' }, runner, {
+  const leases = await hold(t, 'pglite', {
     holderName: async () => 'proc_started',
     leaseMs: 60_000,
-    logger: createLogger('silent'),
-    onBeat() {},
-    onStranded() {},
   });
   const [begun] = begin.mock.calls.filter(({ arguments: [turn] }) => turn?.session === body.id);
   assert.deepEqual(begun?.arguments.slice(1), [[], { recovered: true }]);
@@ -108,12 +107,9 @@ test('it takes up all that was left, however many', async (t) => {
     select 'turn_left_' || n, org_id, agent_id, 'ses_left_' || n, 'running', input, 'proc_before', now() + interval '1 hour'
     from turns, generate_series(1, ${left}::integer) n where session_id = ${body.id}`.execute(database.db);
   const begin = t.mock.method(runner, 'begin', () => {});
-  const leases = await holdLeases({ ...database, engine: 'pglite' }, runner, {
+  const leases = await hold(t, 'pglite', {
     holderName: async () => 'proc_started',
     leaseMs: 60_000,
-    logger: createLogger('silent'),
-    onBeat() {},
-    onStranded() {},
   });
   const begun = begin.mock.calls.map(({ arguments: [turn] }) => turn?.turn).filter((id) => id?.startsWith('turn_left_'));
   assert.deepEqual([begun.length, new Set(begun).size], [left, left]);
@@ -159,10 +155,8 @@ test('a turn that ends while it is being taken over is not run again', { timeout
     where session_id = ${body.id}`.execute(db);
   const begin = t.mock.method(runner, 'begin', () => {});
   const looked = Promise.withResolvers<void>();
-  const leases = await holdLeases({ ...database, engine: 'postgres' }, runner, {
+  const leases = await hold(t, 'postgres', {
     holderName: async () => 'proc_claiming',
-    leaseMs: 400,
-    logger: createLogger('silent'),
     onBeat: looked.resolve,
     onStranded: looked.reject,
   });
@@ -216,10 +210,8 @@ test('a turn that runs here is not begun again when its lease ran out, and let g
   t.mock.method(runner.running, 'keys', () => [taken].values());
   const begin = t.mock.method(runner, 'begin', () => {});
   const looked = Promise.withResolvers<void>();
-  const leases = await holdLeases({ ...database, engine: 'postgres' }, runner, {
+  const leases = await hold(t, 'postgres', {
     holderName: () => log.holderName.current(),
-    leaseMs: 400,
-    logger: createLogger('silent'),
     onBeat: looked.resolve,
     onStranded: looked.reject,
   });
