@@ -112,14 +112,25 @@ export class Draft {
   }
 
   private events(partial: boolean): NewEvent[] {
-    const events: NewEvent[] = this.reasoning
+    const reasoning = partial ? this.reasoningAsShown() : this.reasoning;
+    const text = partial ? this.asShown('text', this.text) : this.text;
+    const events: NewEvent[] = reasoning
       .filter((block) => block.text !== '' || block.providerMetadata !== undefined)
       .map((block) => ({ type: 'reasoning-produced', data: { ...block, text: storable(block.text), step: this.step } }));
-    // This attempt may have failed before it came as far as an earlier one: then what that one showed is kept.
-    const shown = partial ? this.shown.get('text') : undefined;
-    const block = shown !== undefined && shown.text.length > this.text.text.length ? shown : this.text;
-    if (block.text !== '' || (!partial && this.calls.length === 0)) events.push(this.messageEvent(block, partial));
+    if (text.text !== '' || (!partial && this.calls.length === 0)) events.push(this.messageEvent(text, partial));
     return events;
+  }
+
+  /** This attempt may have failed before it came as far as an earlier one: then what that one showed is kept. */
+  private asShown(key: string, block: Block): Block {
+    const shown = this.shown.get(key);
+    return shown !== undefined && shown.text.length > block.text.length ? shown : block;
+  }
+
+  private reasoningAsShown(): Block[] {
+    const blocks = this.reasoning.map((block, index) => this.asShown(`reasoning ${index}`, block));
+    for (const [key, block] of this.shown) if (key === `reasoning ${blocks.length}`) blocks.push(block);
+    return blocks;
   }
 
   private showAgain(type: DeltaType, key: string, block: Block): LiveFragment {

@@ -136,6 +136,14 @@ test('the third attempt is the last, and what stays of it is the most that was s
   assert.deepEqual(said.points, ['end'], 'stored with the end, so that no other process asks the model again between the two');
   const thinking = await run({ events: [received('hi')], answers: [[broken], [broken], [thought('Hm.'), broken]] });
   assert.deepEqual([thoughts(thinking.added)[0]?.text, usageOf(thinking.added)], ['Hm.', { input: 1, output: 1, cachedInput: 0 }]);
+  const end: ModelPart = { type: 'reasoning-end' };
+  const first = [thought('Hm, so.'), end, thought('Then.'), end, thought('And'), broken];
+  const pondering = await run({ events: [received('hi')], answers: [first, [thought('Hm,'), broken], [thought('Hm, so.'), end, broken]] });
+  assert.deepEqual(
+    thoughts(pondering.added).map(({ messageId, text }) => [messageId, text]),
+    pondering.shown.map(({ messageId, text }) => [messageId, text]),
+  );
+  assert.equal(pondering.shown.length, 3);
   const acting = await run({ events: [received('hi')], answers: [[broken], [broken], [call('rm -r .'), broken]] });
   assert.deepEqual([acting.ran, acting.added.length], [[], 1], 'half an answer acts on nothing');
   assert.deepEqual(usageOf(acting.added), { input: 1, output: 3, cachedInput: 0 });
