@@ -148,6 +148,34 @@ test('pages in both directions', async () => {
   assert.equal((await listOf(tenant, body.id, '?include[]=message.input_image.image_url')).status, 200);
 });
 
+test('a page of long items ends early, in both directions, and the next one goes on after it', async () => {
+  const tenant = await createTenant(url);
+  let id: string | undefined;
+  const turns = 13;
+  for (let index = 0; index < turns; index += 1) {
+    // Two of the longest are about as much as the model takes at a time.
+    const input = ['x'.repeat(200_000), `/say ${index}\n${'x'.repeat(190_000)}`].map((content) => ({ role: 'user', content }));
+    const response = await tenant.post(pathOf(tenant), { input, ...(id === undefined ? {} : { previous_response_id: id }) });
+    assert.equal(response.status, 200, response.text);
+    id = response.body.id;
+  }
+  const ids = new Map<string, string[]>();
+  for (const order of ['asc', 'desc']) {
+    const seen: string[] = [];
+    for (let query = `?order=${order}&limit=100`, more = true; more; ) {
+      const page = await listOf(tenant, id ?? '', query);
+      assert.ok(page.text.length < 4_001_000, `${page.text.length}`);
+      assert.ok(page.body.data.length > 0);
+      seen.push(...page.body.data.map((item: { id: string }) => item.id));
+      more = page.body.has_more;
+      query = `?order=${order}&limit=100&after=${page.body.last_id}`;
+    }
+    ids.set(order, seen);
+  }
+  assert.equal(new Set(ids.get('asc')).size, 3 * turns - 1, 'with the answers, but for the last');
+  assert.deepEqual(ids.get('desc'), ids.get('asc')?.toReversed());
+});
+
 test('an approval and its answer are items, and the answer is the input of what follows it', async () => {
   const tenant = await createTenant(url);
   const asked = await tenant.post(pathOf(tenant), { input: '/tool bash {"command":"echo hi"}' });

@@ -15,6 +15,9 @@ type ListedItem =
   | { id: string; type: 'message'; status: 'completed'; role: 'user' | 'system'; content: { type: 'input_text'; text: string }[] }
   | { id: string; type: 'mcp_approval_response'; approval_request_id: string; approve: boolean };
 
+/** Where a page ends before its limit: a hundred of the longest items are 20 MB. */
+const pageCharacters = 4_000_000;
+
 /** Lists what a response was made from: the conversation before it, and its own input. */
 export async function listInputItems(
   context: Context,
@@ -24,41 +27,60 @@ export async function listInputItems(
 ): Promise<FastifyReply> {
   const limit = limitOf(query, 20, 100);
   const items = readItems(context, found);
-  // One more than the page holds, to tell whether there are more.
-  const read = await (query.order === 'asc' ? readFirst(items, query.after, limit + 1) : readLast(items, query.after, limit + 1));
-  const data = read.slice(0, limit);
+  const { data, hasMore } = await (query.order === 'asc' ? readFirst(items, query.after, limit) : readLast(items, query.after, limit));
   reply.header('x-svc-session', found.session.id);
   return reply.send({
     object: 'list',
     data,
     first_id: data[0]?.id ?? null,
     last_id: data.at(-1)?.id ?? null,
-    has_more: read.length > limit,
+    has_more: hasMore,
   });
 }
 
-async function readFirst(items: AsyncIterable<ListedItem>, after: string | undefined, count: number): Promise<ListedItem[]> {
-  const first: ListedItem[] = [];
+interface Page {
+  data: ListedItem[];
+  hasMore: boolean;
+}
+
+async function readFirst(items: AsyncIterable<ListedItem>, after: string | undefined, limit: number): Promise<Page> {
+  const data: ListedItem[] = [];
+  let characters = 0;
   let isBehind = after === undefined;
   for await (const item of items) {
-    if (isBehind) first.push(item);
-    if (first.length === count) break;
+    if (isBehind) {
+      characters += charactersOf(item);
+      if (data.length === limit || (data.length > 0 && characters > pageCharacters)) return { data, hasMore: true };
+      data.push(item);
+    }
     isBehind ||= item.id === after;
   }
   if (!isBehind) throw noSuchItem();
-  return first;
+  return { data, hasMore: false };
 }
 
-/** The last ones, the newest first; with `after`, of those that are older than it. Never more than `count` are in memory. */
-async function readLast(items: AsyncIterable<ListedItem>, after: string | undefined, count: number): Promise<ListedItem[]> {
-  const last: ListedItem[] = [];
+/** The last ones, the newest first; with `after`, of those that are older than it. Never more than a page of them is in memory. */
+async function readLast(items: AsyncIterable<ListedItem>, after: string | undefined, limit: number): Promise<Page> {
+  const last: { item: ListedItem; characters: number }[] = [];
+  let characters = 0;
+  let hasMore = false;
+  const page = () => ({ data: last.map(({ item }) => item).toReversed(), hasMore });
   for await (const item of items) {
-    if (item.id === after) return last.toReversed();
-    last.push(item);
-    if (last.length > count) last.shift();
+    if (item.id === after) return page();
+    const newest = { item, characters: charactersOf(item) };
+    last.push(newest);
+    characters += newest.characters;
+    while (last.length > limit || (last.length > 1 && characters > pageCharacters)) {
+      characters -= last.shift()?.characters ?? 0;
+      hasMore = true;
+    }
   }
   if (after !== undefined) throw noSuchItem();
-  return last.toReversed();
+  return page();
+}
+
+function charactersOf(item: ListedItem): number {
+  return JSON.stringify(item).length;
 }
 
 function noSuchItem(): ServiceError {
