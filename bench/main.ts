@@ -138,12 +138,11 @@ async function upstreamTurns(title: string, pace: number, count: number, stream:
     const asked = plan(peer.url, count, Array(count).fill(peer.path), peer.body(stream));
     contenders.push({ name: peer.name, plan: { ...asked, headers: peer.headers(upstream.url) }, pids: [peer.pid] });
   }
-  const direct = {
-    name: modelServer,
-    plan: plan(upstream.url, count, ['/chat/completions'], JSON.stringify({ stream })),
-    pids: [upstream.pid],
-  };
-  reportEngines(title, await measure(count === 1 ? [...contenders, direct] : contenders));
+  if (count === 1) {
+    const asked = plan(upstream.url, count, ['/chat/completions'], JSON.stringify({ stream }));
+    contenders.push({ name: modelServer, plan: asked, pids: [upstream.pid] });
+  }
+  reportEngines(title, await measure(contenders));
   for (const program of [handRolled, bare, upstream]) await program.stop();
 }
 

@@ -71,6 +71,8 @@ export async function measureOverload(engines: Served[], limited: Served): Promi
   const fairness = [
     '## Turns of one organization while another floods with 256 clients',
     '',
+    `Medians of ${fairnessRounds} rounds, alone and beside it by turns.`,
+    '',
     '| what | its clients | alone p50 ms | beside p50 ms | ratio | alone p95 ms | beside p95 ms | ratio | flood turns/s |',
     '|---|---|---|---|---|---|---|---|---|',
   ];
